@@ -1,0 +1,245 @@
+"""The one module that names PyTorch's private entry points.
+
+Each private function is wrapped here behind a self-check that runs once, at first use. Where the installed
+torch fails the check, the wrapper takes the eager way instead, so that no caller has to ask. `fast_paths()`
+says what the check saw; `torchcopy doctor` prints it.
+
+Copy-on-write in PyTorch lives in `c10/core/impl/COW.cpp`; nothing of it is public API as of torch 2.13.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_C: Any = torch._C  # its type stubs leave these functions out
+
+
+@dataclasses.dataclass(frozen=True)
+class FastPath:
+    """What the self-check found out about one private entry point.
+
+    Attributes:
+        name: the entry point, as PyTorch calls it.
+        purpose: what torchcopy uses it for.
+        works: whether the self-check saw it do what torchcopy needs.
+        detail: why not, or what was seen.
+        fallback: what is done where it does not work.
+    """
+
+    name: str
+    purpose: str
+    works: bool
+    detail: str
+    fallback: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain data, ready for JSON."""
+        return dataclasses.asdict(self)
+
+
+# --- self-checks: each raises or returns a line saying what it saw -------------------------------------------
+
+
+def _check_data_address() -> str:
+    base = torch.arange(8.0)
+    if _C._data_address(base) != base.data_ptr():
+        raise RuntimeError("it differs from `data_ptr()` of an ordinary tensor")
+    return "equals `data_ptr()`"
+
+
+def _check_storage_id() -> str:
+    base, other = torch.arange(8.0), torch.arange(8.0)
+    ids = [_C._storage_id(t) for t in (base, base[2:], base.detach(), other)]
+    if len(set(ids[:3])) != 1 or ids[3] == ids[0]:
+        raise RuntimeError("views of one storage do not have one id")
+    return "one id for all views of a storage"
+
+
+def _check_lazy_clone() -> str:
+    source = torch.arange(1024.0)
+    lazy: Tensor = torch._lazy_clone(source)
+    if not (_C._is_cow_tensor(source) and _C._is_cow_tensor(lazy)):
+        raise RuntimeError("the clone is not copy-on-write")
+    if _C._data_address(source) != _C._data_address(lazy):
+        raise RuntimeError("the clone was copied at once")
+    if float(source.sum()) != float(lazy.sum()) or not _C._is_cow_tensor(lazy):
+        raise RuntimeError("a read copied the bytes")
+    source[0] = -1.0
+    if float(lazy[0]) != 0.0 or _C._is_cow_tensor(source):
+        raise RuntimeError("a write to the source reached the clone")
+    lazy[1] = -2.0
+    if float(source[1]) != 1.0:
+        raise RuntimeError("a write to the clone reached the source")
+    return "bytes are copied at the first write, on either side"
+
+
+def _check_foreach_copy() -> str:
+    sources = [torch.arange(5.0), torch.arange(6.0).view(2, 3).t()]
+    targets = [torch.zeros(5), torch.zeros(3, 2, dtype=torch.float64)]
+    torch._foreach_copy_(targets, sources)
+    if not all(torch.equal(d, s.to(d.dtype)) for d, s in zip(targets, sources, strict=True)):
+        raise RuntimeError("it copied other values")
+    return "many tensors in one call"
+
+
+def _check_version_counter() -> str:
+    leaf = torch.zeros(2, requires_grad=True)
+    detached, data = leaf.detach(), leaf.data
+    before = leaf._version
+    _C._autograd._unsafe_set_version_counter((leaf,), (before + 5,))
+    seen = (detached._version, data._version)
+    _C._autograd._unsafe_set_version_counter((leaf,), (before,))
+    if seen != (before + 5, before) or leaf._version != before:
+        raise RuntimeError("it does not reach all tensors on one counter")
+    return "`detach()` shares the counter, `.data` does not"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    name: str
+    purpose: str
+    fallback: str
+    check: Callable[[], str]
+
+
+_ENTRIES = (
+    _Entry("torch._C._data_address", "read an address without writing", "`data_ptr()`", _check_data_address),
+    _Entry("torch._C._storage_id", "tell storages apart without writing", "data addresses", _check_storage_id),
+    _Entry("torch._lazy_clone", "copy-on-write", "`clone()`", _check_lazy_clone),
+    _Entry("torch._foreach_copy_", "copy many tensors in one call", "a loop of `copy_`", _check_foreach_copy),
+    _Entry(
+        "torch._C._autograd._unsafe_set_version_counter",
+        "tell whether two tensors share a version counter",
+        "unknown is reported",
+        _check_version_counter,
+    ),
+)
+
+_check_lock = threading.Lock()
+
+
+@functools.cache
+def _checked(name: str) -> FastPath:
+    entry = next(e for e in _ENTRIES if e.name == name)
+    outcome: list[FastPath] = []
+
+    def run() -> None:
+        try:
+            works, detail = True, entry.check()
+        except Exception as error:  # noqa: BLE001  # a private function may fail in any way; that is the question
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            works, detail = False, lines[0]
+        outcome.append(FastPath(name, entry.purpose, works, detail, entry.fallback))
+
+    # On a thread of its own, where no mode of the caller's (a default device, a fake-tensor mode, inference
+    # mode) can decide what the check sees.
+    thread = threading.Thread(target=run, name="torchcopy-self-check")
+    thread.start()
+    thread.join()
+    return outcome[0]
+
+
+def works(name: str) -> bool:
+    """Whether the entry point called `name` passed its self-check on the installed torch."""
+    with _check_lock:
+        return _checked(name).works
+
+
+def fast_paths() -> tuple[FastPath, ...]:
+    """What the self-check found for every private entry point torchcopy would like to use."""
+    with _check_lock:
+        return tuple(_checked(entry.name) for entry in _ENTRIES)
+
+
+# --- the wrappers --------------------------------------------------------------------------------------------
+
+
+def storage_address(t: Tensor) -> int:
+    """Address of the first byte of `t`'s storage; 0 where there are no bytes (meta). Never materialises."""
+    if works("torch._C._data_address"):
+        return int(_C._data_address(t))
+    return int(t.data_ptr() - t.storage_offset() * t.element_size()) if t.numel() else 0
+
+
+def storage_id(t: Tensor) -> int:
+    """A number that two live tensors share exactly when they view the same storage object."""
+    if works("torch._C._storage_id"):
+        return int(_C._storage_id(t))
+    return storage_address(t)
+
+
+def is_lazy(t: Tensor) -> bool:
+    """Whether `t`'s storage is copy-on-write: shared with a lazy clone until somebody writes."""
+    try:
+        return works("torch._lazy_clone") and bool(_C._is_cow_tensor(t))
+    except (RuntimeError, NotImplementedError):  # layouts without a storage
+        return False
+
+
+def lazy_clone(t: Tensor) -> Tensor:
+    """A copy-on-write clone of `t`, or an eager `clone()` where torch cannot make one.
+
+    Torch refuses storages that it does not own, such as those of `torch.from_numpy`.
+    """
+    if works("torch._lazy_clone"):
+        try:
+            lazy: Tensor = torch._lazy_clone(t)
+            return lazy
+        except (RuntimeError, NotImplementedError):
+            pass
+    return t.clone()
+
+
+def foreach_copy_(targets: Sequence[Tensor], sources: Sequence[Tensor], *, non_blocking: bool = False) -> None:
+    """Copies `sources[i]` into `targets[i]` for all i, in one call where torch can."""
+    if targets and works("torch._foreach_copy_"):
+        torch._foreach_copy_(list(targets), list(sources), non_blocking=non_blocking)
+        return
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source, non_blocking=non_blocking)
+
+
+_version_lock = threading.Lock()
+
+
+def shares_version_counter(a: Tensor, b: Tensor) -> bool | None:
+    """Whether a write to one of `a`, `b` is seen in the other's `_version`; None where that cannot be told.
+
+    Counters that differ in value are two counters, and nothing is touched. Where the values are equal, `a`'s
+    counter is moved and put back at once: PyTorch offers no way to compare the counters themselves.
+    """
+    if a.is_inference() or b.is_inference():
+        return None
+    if a is b:
+        return True
+    if a._version != b._version:
+        return False
+    if not works("torch._C._autograd._unsafe_set_version_counter"):
+        return None
+    with _version_lock:
+        before = a._version
+        probe = before + 1
+        _C._autograd._unsafe_set_version_counter((a,), (probe,))
+        try:
+            return b._version == probe
+        finally:
+            _C._autograd._unsafe_set_version_counter((a,), (before,))
+
+
+@contextmanager
+def every_warning() -> Iterator[None]:
+    """Lets PyTorch repeat the warnings that it otherwise gives once a process."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)

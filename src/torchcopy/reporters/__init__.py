@@ -1,0 +1,1 @@
+"""How a result is shown. Reporters read records and compute nothing."""

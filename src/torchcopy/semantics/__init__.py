@@ -1,0 +1,1 @@
+"""KNOW: what every way to copy does, and how two live tensors are related."""
