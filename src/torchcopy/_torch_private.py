@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -191,11 +192,16 @@ def lazy_clone(t: Tensor) -> Tensor:
     """
     if works("torch._lazy_clone"):
         try:
-            lazy: Tensor = torch._lazy_clone(t)
-            return lazy
+            return strict_lazy_clone(t)
         except (RuntimeError, NotImplementedError):
             pass
     return t.clone()
+
+
+def strict_lazy_clone(t: Tensor) -> Tensor:
+    """`torch._lazy_clone(t)` as it is, with the errors it raises."""
+    lazy: Tensor = torch._lazy_clone(t)
+    return lazy
 
 
 def foreach_copy_(targets: Sequence[Tensor], sources: Sequence[Tensor], *, non_blocking: bool = False) -> None:
@@ -243,3 +249,20 @@ def every_warning() -> Iterator[None]:
         yield
     finally:
         torch.set_warn_always(before)
+
+
+def profiled_allocations(call: Callable[[], object]) -> list[int] | None:
+    """Runs `call` and lists what PyTorch's CPU allocator gave (positive) and took back (negative), in bytes.
+
+    None where the profiler cannot be had, for example because one is running already; `call` has run then too.
+    """
+    if torch.autograd.profiler._is_profiler_enabled:  # a second session would end the user's
+        call()
+        return None
+    # Without this, the profiler's own library writes a line to stderr at each start and stop.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    with torch.autograd.profiler.profile(use_kineto=True, profile_memory=True) as profiler:
+        call()
+    events = profiler.kineto_results.events()
+    memory = [(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"]
+    return [size for _, size in sorted(memory, key=lambda event: event[0])]

@@ -1,0 +1,397 @@
+"""The catalogue: every way to copy a tensor, named once, as data.
+
+The table, the claims, the bench and the advice all read these entries; none of them keeps a list of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import difflib
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import _torch_private
+from .._errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class CopyMethod:
+    """One way to copy a tensor.
+
+    Attributes:
+        id: the name used in reports and for `--method`.
+        code: the expression as a user writes it; `t` is the tensor that is copied.
+        run: does what `code` says to the tensor it is given.
+        purpose: what it is for, in one sentence.
+        prefer: the id of the method to use instead, or None where this one is right for its purpose.
+        why: why the other one is to be preferred, or what to know about this one.
+    """
+
+    id: str
+    code: str
+    run: Callable[[Tensor], Tensor] = dataclasses.field(repr=False)
+    purpose: str = ""
+    prefer: str | None = None
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as plain data, ready for JSON; the function itself is left out."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "run"}
+
+
+# --- the methods that need more than an expression -----------------------------------------------------------
+
+
+def other_dtype(dtype: torch.dtype) -> torch.dtype:
+    """A dtype that is not `dtype` and holds all its values, except for the widest ones."""
+    if dtype.is_complex:
+        return torch.complex64 if dtype == torch.complex128 else torch.complex128
+    if dtype.is_floating_point:
+        return torch.float32 if dtype == torch.float64 else torch.float64
+    return torch.int32 if dtype == torch.int64 else torch.int64
+
+
+def _foreach_copy(t: Tensor) -> Tensor:
+    with torch.no_grad():
+        out = torch.empty_like(t)
+        _torch_private.foreach_copy_([out], [t])
+    return out
+
+
+class _Holder(nn.Module):
+    """A module that holds one tensor: a parameter where it can be one, else a buffer."""
+
+    def __init__(self, t: Tensor, like: Tensor) -> None:
+        super().__init__()
+        if like.is_leaf and (like.requires_grad or isinstance(like, nn.Parameter)):
+            self.t = t if isinstance(t, nn.Parameter) else nn.Parameter(t, requires_grad=like.requires_grad)
+        else:
+            self.register_buffer("t", t)
+
+
+def _state_dict_load(t: Tensor) -> Tensor:
+    model = _Holder(t, like=t)
+    new = _Holder(torch.empty_like(t, requires_grad=False), like=t)
+    new.load_state_dict(model.state_dict())
+    result = new.t
+    assert isinstance(result, Tensor)
+    return result
+
+
+_BUILT_IN = (
+    CopyMethod(
+        "assignment",
+        "t",
+        lambda t: t,
+        "Give the tensor a second name. Nothing is copied.",
+        "detach_clone",
+        "Both names are one tensor: a write through either is a write to both.",
+    ),
+    CopyMethod(
+        "copy.copy",
+        "copy.copy(t)",
+        copy.copy,
+        "A new Python object on the same storage.",
+        "detach",
+        "It shares memory and silently drops the graph while `requires_grad` stays set.",
+    ),
+    CopyMethod(
+        "detach",
+        "t.detach()",
+        lambda t: t.detach(),
+        "Use the values outside the graph without copying them.",
+        None,
+        "Shares memory and the version counter: autograd notices an in-place write and raises.",
+    ),
+    CopyMethod(
+        "data",
+        "t.data",
+        lambda t: t.data,
+        "The old way to reach the values outside the graph.",
+        "detach",
+        "It hides writes from autograd: a gradient can be silently wrong where `detach()` raises.",
+    ),
+    CopyMethod(
+        "clone",
+        "t.clone()",
+        lambda t: t.clone(),
+        "Own memory, in the graph: gradients flow back to the source.",
+        None,
+        "The copy for values that are used further in the same computation.",
+    ),
+    CopyMethod(
+        "detach_clone",
+        "t.detach().clone()",
+        lambda t: t.detach().clone(),
+        "An independent copy: own memory, outside the graph.",
+        None,
+        "The default choice for keeping values.",
+    ),
+    CopyMethod(
+        "clone_detach",
+        "t.clone().detach()",
+        lambda t: t.clone().detach(),
+        "An independent copy, by way of the graph.",
+        "detach_clone",
+        "Same result, but autograd first records a node and then drops it.",
+    ),
+    CopyMethod(
+        "empty_like_copy_",
+        "torch.empty_like(t).copy_(t)",
+        lambda t: torch.empty_like(t).copy_(t),
+        "Allocate, then fill; in the graph.",
+        "clone",
+        "Does what `clone()` does in two steps; `copy_` is worth it into a buffer that already exists.",
+    ),
+    CopyMethod(
+        "tensor",
+        "torch.tensor(t)",
+        lambda t: torch.tensor(t),
+        "Build a tensor from Python data; also takes a tensor.",
+        "detach_clone",
+        "Warns on every tensor it is given; it is meant for numbers, lists and arrays.",
+    ),
+    CopyMethod(
+        "new_tensor",
+        "t.new_tensor(t)",
+        lambda t: t.new_tensor(t),
+        "Build a tensor with the dtype and device of another.",
+        "detach_clone",
+        "Warns on every tensor it is given; it is meant for numbers, lists and arrays.",
+    ),
+    CopyMethod(
+        "tensor_requires_grad",
+        "torch.tensor(t, requires_grad=True)",
+        lambda t: torch.tensor(t, requires_grad=True),
+        "A new leaf with the same values.",
+        "detach_clone",
+        "Warns; write `t.detach().clone().requires_grad_()`.",
+    ),
+    CopyMethod(
+        "new_tensor_requires_grad",
+        "t.new_tensor(t, requires_grad=True)",
+        lambda t: t.new_tensor(t, requires_grad=True),
+        "A new leaf with the same values.",
+        "detach_clone",
+        "Warns; write `t.detach().clone().requires_grad_()`.",
+    ),
+    CopyMethod(
+        "deepcopy",
+        "copy.deepcopy(t)",
+        copy.deepcopy,
+        "Copy an object with everything it holds.",
+        "detach_clone",
+        "Refuses non-leaf tensors, and a small view brings its whole storage along.",
+    ),
+    CopyMethod(
+        "to",
+        "t.to(t.dtype)",
+        lambda t: t.to(t.dtype),
+        "Convert dtype or device where needed; here nothing is.",
+        None,
+        "Returns the tensor itself when it already fits: not a copy.",
+    ),
+    CopyMethod(
+        "to_other_dtype",
+        "t.to(other_dtype)",
+        lambda t: t.to(other_dtype(t.dtype)),
+        "Convert to another dtype.",
+        None,
+        "A copy, because the dtype differs; stays in the graph.",
+    ),
+    CopyMethod(
+        "to_copy",
+        "t.to(t.device, copy=True)",
+        lambda t: t.to(t.device, copy=True),
+        "Convert, and copy even when nothing has to be converted.",
+        None,
+        "The one to use for 'a copy there', in one pass; stays in the graph.",
+    ),
+    CopyMethod(
+        "contiguous",
+        "t.contiguous()",
+        lambda t: t.contiguous(),
+        "Row-major memory, copied only when it is not.",
+        None,
+        "Returns the tensor itself when it is contiguous: not a copy.",
+    ),
+    CopyMethod(
+        "reshape",
+        "t.reshape(t.shape)",
+        lambda t: t.reshape(t.shape),
+        "Another shape, as a view where strides allow it.",
+        None,
+        "A view or a copy, depending on the strides: never rely on either.",
+    ),
+    CopyMethod(
+        "asarray",
+        "torch.asarray(t)",
+        lambda t: torch.asarray(t),
+        "A tensor from anything array-like, without a copy where possible.",
+        None,
+        "Shares memory with a tensor that it is given: not a copy.",
+    ),
+    CopyMethod(
+        "asarray_copy",
+        "torch.asarray(t, copy=True)",
+        lambda t: torch.asarray(t, copy=True),
+        "A tensor from anything array-like, in memory of its own.",
+        None,
+        "For input that may be an array or a list as well; say `requires_grad=` too.",
+    ),
+    CopyMethod(
+        "numpy_roundtrip",
+        "torch.from_numpy(t.detach().cpu().numpy())",
+        lambda t: torch.from_numpy(t.detach().cpu().numpy()),
+        "Through numpy and back.",
+        "detach_clone",
+        "On the CPU nothing is copied: all three share one memory.",
+    ),
+    CopyMethod(
+        "lazy_clone",
+        "torch._lazy_clone(t)",
+        _torch_private.strict_lazy_clone,
+        "Copy-on-write: bytes are copied when either side is first written.",
+        None,
+        "Private API of PyTorch; a raw pointer taken earlier (an old numpy view) still writes into both.",
+    ),
+    CopyMethod(
+        "foreach_copy_",
+        "torch._foreach_copy_([out], [t])",
+        _foreach_copy,
+        "Copy many tensors into existing ones, in one call, under `no_grad`.",
+        None,
+        "Pays off for many tensors and warm buffers; outside `no_grad` its backward raises.",
+    ),
+    CopyMethod(
+        "state_dict_load",
+        "new.load_state_dict(model.state_dict())",
+        _state_dict_load,
+        "Fill a new module with the values of another.",
+        None,
+        "Parameters and buffers only: hooks, attributes and the optimizer stay behind.",
+    ),
+)
+
+_methods: dict[str, CopyMethod] = {method.id: method for method in _BUILT_IN}
+
+
+# --- looking up and registering ------------------------------------------------------------------------------
+
+
+def register_method(
+    id: str,
+    run: Callable[[Tensor], Tensor],
+    *,
+    code: str | None = None,
+    purpose: str = "",
+    prefer: str | None = None,
+    why: str = "",
+) -> CopyMethod:
+    """Adds a way to copy of your own; the table, the bench and the advice then measure it like the others.
+
+    Nothing is copied, run or synchronised here: no storage is shared and no graph is touched.
+
+    Args:
+        id: a new name for it.
+        run: takes the source tensor, returns the copy.
+        code: the expression to show; `id(t)` if not given.
+        purpose: what it is for.
+        prefer: the id of a method to use instead, if any.
+        why: why.
+
+    Returns:
+        The entry, as it stands in the catalogue.
+
+    Raises:
+        InputError: the id is empty or taken, `run` cannot be called, or `prefer` names no method.
+
+    Example:
+        >>> import torchcopy as tc
+        >>> tc.register_method("times_one", lambda t: t * 1, code="t * 1").code
+        't * 1'
+        >>> tc.probe("times_one").main.graph
+        True
+        >>> tc.unregister_method("times_one")
+    """
+    if not isinstance(id, str) or not id or id != id.strip():
+        raise InputError(f"a copy method needs a name without surrounding spaces; got {id!r}")
+    if id in _methods:
+        raise InputError(f"a copy method named {id!r} exists already: choose another name")
+    if not callable(run):
+        raise InputError(f"copy method {id!r}: `run` must take a tensor and return one; got {run!r}")
+    if prefer is not None:
+        find_method(prefer)
+    method = CopyMethod(id, code if code is not None else f"{id}(t)", run, purpose, prefer, why)
+    _methods[id] = method
+    return method
+
+
+def unregister_method(id: str) -> None:
+    """Removes a method that `register_method` added; those of the catalogue itself stay.
+
+    No tensor is involved: nothing is shared, synchronised or changed but the catalogue.
+
+    Raises:
+        InputError: there is no such method, or it is one of the catalogue's own.
+    """
+    find_method(id)
+    if any(id == method.id for method in _BUILT_IN):
+        raise InputError(f"{id!r} is one of the catalogue's own methods and cannot be removed")
+    del _methods[id]
+
+
+def find_method(name: str) -> CopyMethod:
+    """The method called `name`; `package.module:function` takes a function of yours as a method.
+
+    Raises:
+        InputError: there is no such method, or the function cannot be imported.
+    """
+    if name in _methods:
+        return _methods[name]
+    if isinstance(name, str) and ":" in name:
+        return CopyMethod(
+            name, f"{name.rpartition(':')[2]}(t)", import_callable(name, "method"), "Your own function."
+        )
+    close = difflib.get_close_matches(str(name), _methods, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise InputError(f"there is no copy method {name!r}: {hint}there are {', '.join(_methods)}")
+
+
+def find_methods(names: Iterable[str] | None = None) -> tuple[CopyMethod, ...]:
+    """The methods called `names`, in that order, each once; all of the catalogue for None."""
+    if names is None:
+        return tuple(_methods.values())
+    if isinstance(names, str):
+        names = (names,)
+    return tuple(find_method(name) for name in dict.fromkeys(names))
+
+
+def import_callable(spec: str, what: str) -> Callable[..., Any]:
+    """What `package.module:attribute` names.
+
+    Raises:
+        InputError: one line saying which part is missing.
+    """
+    module_name, _, attribute = spec.partition(":")
+    if not module_name or not attribute:
+        raise InputError(f"{what} {spec!r} must read PACKAGE.MODULE:NAME, such as `mypackage.models:build`")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:  # the user's module may fail in any way at import
+        raise InputError(
+            f"{what} {spec!r}: importing {module_name!r} failed: {type(error).__name__}: {error}"
+        ) from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise InputError(f"{what} {spec!r}: {module_name!r} has no attribute {attribute!r}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise InputError(f"{what} {spec!r}: `{attribute}` is {type(found).__name__}, not something to call")
+    result: Callable[..., Any] = found
+    return result

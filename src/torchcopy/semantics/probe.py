@@ -1,0 +1,395 @@
+"""The probe: what a copy method really does, found out by doing it.
+
+Nothing is looked up. A method runs on sources that the probe builds; gradients are sent through the result,
+both sides are written, and the allocator is asked. A method that lies about any of it is caught.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _torch_private
+from .._tensors import describe, dtype_name, has_storage, same_storage
+from .allocation import measure_allocation
+from .catalogue import CopyMethod, find_method, find_methods
+from .sources import (
+    SourceKind,
+    available_kinds,
+    build_source,
+    parse_device,
+    parse_dtype,
+)
+
+PROBE_NUMEL = 120
+_ALLOCATION_NUMEL = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceFacts:
+    """What a method did to one kind of source. Where it raised, `error` says so and the answers are None.
+
+    Attributes:
+        source: the kind of source.
+        requires_grad: of the result.
+        is_leaf: of the result.
+        grad_fn: name of the result's node in the graph.
+        graph: whether a gradient sent into the result reaches the source.
+        gradient_correct: whether what arrives is what was sent.
+        gradient_error: what autograd raised instead.
+        is_source: whether the result is the very tensor that was given.
+        shares_memory: whether a write to either side is seen on the other.
+        lazy: whether the bytes are shared copy-on-write until a write.
+        shares_version_counter: whether a write to the result moves the source's `_version`; None if it has none.
+        values_kept: same values and shape, in the same dtype or another.
+        special_values_kept: NaN and infinities survive; None for dtypes without them.
+        dtype_kept: same dtype.
+        device_kept: same device.
+        strides_kept: same strides.
+        memory_format_kept: `contiguous`, `channels_last` or neither, as the source.
+        type_kept: same Python type (an `nn.Parameter` stays one).
+        attributes_kept: a Python attribute set on the source is on the result.
+        grad_kept: the source's `.grad` is on the result too, by value; None for sources that have none.
+        source_changed: whether the call changed the source's values, `_version` or `requires_grad`.
+        warnings: the warnings given.
+        error: the exception raised.
+        allocated_bytes: allocated during the call, temporary bytes included.
+        peak_bytes: most held at one moment of the call.
+        kept_bytes: held after the call.
+        source_bytes: bytes of the source's own elements in that measurement.
+        result: the result in short, `float32[120] cpu`.
+    """
+
+    source: SourceKind
+    requires_grad: bool | None = None
+    is_leaf: bool | None = None
+    grad_fn: str | None = None
+    graph: bool | None = None
+    gradient_correct: bool | None = None
+    gradient_error: str | None = None
+    is_source: bool | None = None
+    shares_memory: bool | None = None
+    lazy: bool | None = None
+    shares_version_counter: bool | None = None
+    values_kept: bool | None = None
+    special_values_kept: bool | None = None
+    dtype_kept: bool | None = None
+    device_kept: bool | None = None
+    strides_kept: bool | None = None
+    memory_format_kept: bool | None = None
+    type_kept: bool | None = None
+    attributes_kept: bool | None = None
+    grad_kept: bool | None = None
+    source_changed: bool | None = None
+    warnings: tuple[str, ...] = ()
+    error: str | None = None
+    allocated_bytes: int | None = None
+    peak_bytes: int | None = None
+    kept_bytes: int | None = None
+    source_bytes: int | None = None
+    result: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain data, ready for JSON."""
+        return {**dataclasses.asdict(self), "warnings": list(self.warnings)}
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodFacts:
+    """What one method does, on every kind of source.
+
+    Attributes:
+        method: the catalogue's entry.
+        device: where it was probed.
+        dtype: as what.
+        sources: the facts for each kind of source, the main one first.
+    """
+
+    method: CopyMethod
+    device: str
+    dtype: str
+    sources: tuple[SourceFacts, ...]
+
+    @property
+    def main(self) -> SourceFacts:
+        """The facts for the non-leaf source that requires grad; for integers, for the contiguous one."""
+        return self.sources[0]
+
+    def on(self, kind: SourceKind) -> SourceFacts:
+        """The facts for one kind of source."""
+        return next(facts for facts in self.sources if facts.source == kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the main source's facts at the top, the other kinds under keys of their own."""
+        method = self.method.to_dict()
+        method["method"] = method.pop("id")
+        return {
+            "method": method.pop("method"),
+            "code": method.pop("code"),
+            **self.main.to_dict(),
+            "device": self.device,
+            "dtype": self.dtype,
+            **method,
+            **{facts.source: facts.to_dict() for facts in self.sources[1:]},
+        }
+
+
+def probe(
+    method: str | CopyMethod,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: str | torch.dtype = torch.float32,
+) -> MethodFacts:
+    """Finds out what a way to copy does, by doing it on tensors built for the purpose.
+
+    The method decides what is shared, what stays in the graph and what is synchronised: that is what comes back.
+    Tensors of the caller are neither read nor changed. On CUDA the device is synchronised.
+
+    Args:
+        method: an id of the catalogue, `package.module:function`, or an entry.
+        device: where to probe it.
+        dtype: with what dtype.
+
+    Raises:
+        InputError: the method, the device or the dtype does not exist.
+
+    Example:
+        >>> import torchcopy as tc
+        >>> facts = tc.probe("detach").main
+        >>> facts.shares_memory, facts.graph, facts.shares_version_counter
+        (True, False, True)
+        >>> tc.probe("deepcopy").main.error[:44]
+        'RuntimeError: Only Tensors created explicitl'
+    """
+    entry = method if isinstance(method, CopyMethod) else find_method(method)
+    place, kind = parse_device(device), parse_dtype(dtype)
+    facts = tuple(_SourceProbe(entry, source, place, kind).run() for source in available_kinds(kind))
+    return MethodFacts(entry, str(place), dtype_name(kind), facts)
+
+
+def truth_table(
+    methods: Iterable[str] | None = None,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: str | torch.dtype = torch.float32,
+    on_method: Callable[[str], object] | None = None,
+) -> tuple[MethodFacts, ...]:
+    """Probes many methods, the whole catalogue by default. See `probe`.
+
+    Args:
+        methods: ids of the methods.
+        device: where to probe them.
+        dtype: with what dtype.
+        on_method: called with the id of each method before it is probed.
+
+    Raises:
+        InputError: a method, the device or the dtype does not exist; nothing was probed then.
+    """
+    entries, place, kind = find_methods(methods), parse_device(device), parse_dtype(dtype)
+    rows = []
+    for entry in entries:
+        if on_method is not None:
+            on_method(entry.id)
+        rows.append(probe(entry, device=place, dtype=kind))
+    return tuple(rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class _SourceProbe:
+    """One method on one kind of source. Each question gets a source of its own, so that none disturbs another."""
+
+    method: CopyMethod
+    kind: SourceKind
+    device: torch.device
+    dtype: torch.dtype
+
+    def _source(self, numel: int = PROBE_NUMEL) -> Tensor:
+        return build_source(self.kind, numel=numel, device=self.device, dtype=self.dtype).tensor
+
+    def run(self) -> SourceFacts:
+        with torch.enable_grad(), warnings.catch_warnings(record=True) as caught, _torch_private.every_warning():
+            warnings.simplefilter("always")
+            source = self._source()
+            before = _state(source)
+            caught.clear()
+            try:
+                result: object = self.method.run(source)
+            except Exception as error:  # noqa: BLE001  # what a method raises is one of the answers
+                return SourceFacts(self.kind, warnings=_texts(caught), error=_line(error))
+            messages = _texts(caught)
+            if not isinstance(result, Tensor):
+                error_line = f"it returned {type(result).__name__}, not a tensor"
+                return SourceFacts(self.kind, warnings=messages, error=error_line)
+            facts: dict[str, Any] = {
+                "warnings": messages,
+                "requires_grad": result.requires_grad,
+                "is_leaf": result.is_leaf,
+                "grad_fn": _node_name(result),
+                "is_source": result is source,
+                "source_changed": _changed(before, _state(source)),
+                "type_kept": type(result) is type(source),
+                "result": describe(result),
+                "lazy": _is_lazy_pair(source, result),
+                **_layout(source, result),
+                **_gradient(source, result),
+            }
+            # The writes come last: they change both sides.
+            facts.update(_sharing(source, result))
+            facts["special_values_kept"] = self._special_values()
+            facts["attributes_kept"], facts["grad_kept"] = self._extras()
+            facts.update(self._allocation())
+        return SourceFacts(self.kind, **facts)
+
+    def _special_values(self) -> bool | None:
+        if not (self.dtype.is_floating_point or self.dtype.is_complex):
+            return None
+        source = self._source()
+        specials = torch.tensor([float("nan"), float("inf"), -float("inf")], device=self.device)
+        with torch.no_grad():
+            # Along the last dimension, which no source repeats; a dtype without infinities rounds them its way.
+            row = source[(0,) * (source.dim() - 1)]
+            row[: min(3, row.numel())].copy_(specials[: min(3, row.numel())])
+            expected = source.detach().clone()
+        try:
+            return _same_values(expected, self.method.run(source))
+        except Exception:  # noqa: BLE001  # a method that ran on plain values and raises on these lost them
+            return False
+
+    def _extras(self) -> tuple[bool | None, bool | None]:
+        source = self._source()
+        source.probe_tag = "kept"  # type: ignore[attr-defined]
+        has_grad = source.is_leaf and source.requires_grad
+        if has_grad:
+            source.grad = torch.ones_like(source)
+        try:
+            result = self.method.run(source)
+        except Exception:  # noqa: BLE001  # an attribute or a gradient that makes a method raise is not kept
+            return False, False if has_grad else None
+        tag_kept = getattr(result, "probe_tag", None) == "kept"
+        if not has_grad:
+            return tag_kept, None
+        grad = result.grad if result.is_leaf else None
+        return tag_kept, grad is not None and _same_values(torch.ones_like(source), grad)
+
+    def _allocation(self) -> dict[str, int | None]:
+        source = self._source(_ALLOCATION_NUMEL)
+        result, measured = measure_allocation(lambda: self.method.run(source), self.device)
+        del result
+        if measured is None:
+            return {}
+        return {**measured.to_dict(), "source_bytes": source.numel() * source.element_size()}
+
+
+# --- the questions, each a plain function of the source and the result ---------------------------------------
+
+
+def _state(t: Tensor) -> tuple[Tensor, int, bool]:
+    return t.detach().clone(), t._version, t.requires_grad
+
+
+def _changed(before: tuple[Tensor, int, bool], after: tuple[Tensor, int, bool]) -> bool:
+    return before[1:] != after[1:] or not _same_values(before[0], after[0])
+
+
+def _same_values(expected: Tensor, actual: Tensor) -> bool:
+    """Same shape and values, NaN equal to NaN, compared in the widest dtype."""
+    if expected.shape != actual.shape:
+        return False
+    wide = torch.complex128 if expected.dtype.is_complex or actual.dtype.is_complex else torch.float64
+    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
+        wide = torch.int64
+    a, b = expected.detach().cpu().to(wide), actual.detach().cpu().to(wide)
+    if wide == torch.int64:
+        return torch.equal(a, b)
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def _memory_format(t: Tensor) -> str:
+    if t.is_contiguous():
+        return "contiguous"
+    return "channels_last" if t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last) else "other"
+
+
+def _layout(source: Tensor, result: Tensor) -> dict[str, Any]:
+    strided = result.layout == torch.strided
+    return {
+        "values_kept": _same_values(source, result),
+        "dtype_kept": result.dtype == source.dtype,
+        "device_kept": result.device == source.device,
+        "strides_kept": strided and result.stride() == source.stride(),
+        "memory_format_kept": strided and _memory_format(result) == _memory_format(source),
+    }
+
+
+def _node_name(t: Tensor) -> str | None:
+    if t.grad_fn is None:
+        return None
+    name = getattr(t.grad_fn, "name", None)  # the node of an op that cannot be differentiated has no `name()`
+    return str(name()) if callable(name) else type(t.grad_fn).__name__
+
+
+def _gradient(source: Tensor, result: Tensor) -> dict[str, Any]:
+    """Sends known numbers into the result and looks at what arrives at the source."""
+    if not (source.requires_grad and result.requires_grad):
+        return {"graph": False}
+    sent = (torch.arange(result.numel(), device=result.device) % 7 + 1).view(result.shape).to(result.dtype)
+    try:
+        grads: tuple[Tensor | None, ...] = torch.autograd.grad(result, [source], sent, allow_unused=True)
+    except RuntimeError as error:
+        # Autograd believes in a way back that cannot be walked: no gradient reaches the source.
+        return {"graph": False, "gradient_error": _line(error)}
+    arrived = grads[0]
+    if arrived is None:
+        return {"graph": False}
+    return {"graph": True, "gradient_correct": _same_values(sent.to(source.dtype), arrived)}
+
+
+def _is_lazy_pair(source: Tensor, result: Tensor) -> bool:
+    if not (_torch_private.is_lazy(source) and _torch_private.is_lazy(result)):
+        return False
+    return not same_storage(source, result)
+
+
+def _sharing(source: Tensor, result: Tensor) -> dict[str, Any]:
+    """Writes one element of the result, then one of the source, and looks at the other side each time."""
+    if source.numel() == 0 or result.numel() == 0:
+        shares = has_storage(result) and same_storage(source, result)
+        return {"shares_memory": shares, "shares_version_counter": None}
+    version = None if source.is_inference() else source._version
+    with torch.no_grad():
+        try:
+            reached = _write_reaches(result, source)
+            moved = None if version is None else source._version != version
+            reached = _write_reaches(source, result) or reached
+        except RuntimeError:  # a result that must not be written (an inference tensor, a read-only array)
+            return {"shares_memory": has_storage(result) and same_storage(source, result)}
+    return {"shares_memory": reached, "shares_version_counter": moved}
+
+
+def _write_reaches(written: Tensor, watched: Tensor) -> bool:
+    before = watched.detach().clone()
+    element = written.detach()[(0,) * written.dim()]
+    if written.dtype == torch.bool:
+        element.copy_(~element)
+    else:
+        # One or two: whichever is not there yet, in dtypes of any range.
+        element.fill_(2 if bool(element.to(torch.complex64) == 1) else 1)
+    return not _same_values(before, watched)
+
+
+# --- words ---------------------------------------------------------------------------------------------------
+
+
+def _line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0].strip()}"
+
+
+def _texts(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+    texts = (f"{w.category.__name__}: {str(w.message).split('(Triggered internally')[0].strip()}" for w in caught)
+    return tuple(dict.fromkeys(texts))
