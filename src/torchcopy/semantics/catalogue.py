@@ -359,8 +359,8 @@ def find_method(name: str) -> CopyMethod:
             name, f"{name.rpartition(':')[2]}(t)", import_callable(name, "method"), "Your own function."
         )
     close = difflib.get_close_matches(str(name), _methods, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise InputError(f"there is no copy method {name!r}: {hint}there are {', '.join(_methods)}")
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(_methods)}"
+    raise InputError(f"there is no copy method {name!r}: {hint}")
 
 
 def find_methods(names: Iterable[str] | None = None) -> tuple[CopyMethod, ...]:

@@ -1,0 +1,1 @@
+"""`torchcopy bench`."""
