@@ -6,7 +6,6 @@ import dataclasses
 import os
 import platform
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -151,9 +150,8 @@ def _advice(machine: Machine, paths: tuple[FastPath, ...]) -> list[str]:
 
 def usable_cores() -> int:
     """Processors this process may run on."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def memory_bytes() -> int | None:

@@ -52,11 +52,11 @@ def parse_dtype(name: str | torch.dtype) -> torch.dtype:
     return found
 
 
-def parse_device(name: str | torch.device) -> torch.device:
-    """The device called `name`, after putting a tensor there to see that it is at hand.
+def device_named(name: str | torch.device) -> torch.device:
+    """The device called `name`, whether it is at hand or not.
 
     Raises:
-        InputError: there is no such device here, or its tensors hold no values.
+        InputError: PyTorch knows no such device, or its tensors hold no values.
     """
     try:
         device = torch.device(name)
@@ -64,11 +64,21 @@ def parse_device(name: str | torch.device) -> torch.device:
         raise InputError(f"there is no device {name!r}: use `cpu`, `cuda`, `cuda:1`, `mps`, …") from error
     if device.type == "meta":
         raise InputError("device 'meta' holds no values, so no copy can be measured on it: use `cpu` or `cuda`")
+    return device
+
+
+def parse_device(name: str | torch.device) -> torch.device:
+    """The device called `name`, after putting a tensor there to see that it is at hand.
+
+    Raises:
+        InputError: there is no such device here, or its tensors hold no values.
+    """
+    device = device_named(name)
     try:
         return torch.empty(1, device=device).device
     except Exception as error:  # each backend raises its own type when it is not there
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"device {str(name)!r} is not at hand here ({reason}): use `--device cpu`") from error
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise InputError(f"device {str(name)!r} is not at hand here ({reason}): use `cpu`") from error
 
 
 def parse_source_kind(name: str) -> SourceKind:
