@@ -15,9 +15,21 @@ import torch
 from torch import Tensor
 
 from .. import _torch_private
-from .._tensors import describe, dtype_name, has_storage, same_storage
+from .._tensors import describe, dtype_name
 from .allocation import measure_allocation
 from .catalogue import CopyMethod, find_method, find_methods
+from .observe import (
+    changed,
+    error_line,
+    gradient,
+    is_lazy_pair,
+    layout,
+    node_name,
+    same_values,
+    sharing,
+    state,
+    warning_texts,
+)
 from .sources import (
     SourceKind,
     available_kinds,
@@ -215,31 +227,31 @@ class _SourceProbe:
         with torch.enable_grad(), warnings.catch_warnings(record=True) as caught, _torch_private.every_warning():
             warnings.simplefilter("always")
             source = self._source()
-            before = _state(source)
+            before = state(source)
             caught.clear()
             try:
                 result: object = self.method.run(source)
             except Exception as error:  # noqa: BLE001  # what a method raises is one of the answers
-                return SourceFacts(self.kind, warnings=_texts(caught), error=_line(error))
-            messages = _texts(caught)
-            if not isinstance(result, Tensor):
-                error_line = f"it returned {type(result).__name__}, not a tensor"
-                return SourceFacts(self.kind, warnings=messages, error=error_line)
+                return SourceFacts(self.kind, warnings=warning_texts(caught), error=error_line(error))
+            messages = warning_texts(caught)
+            if not isinstance(result, Tensor) or result.is_nested:
+                what = type(result).__name__ if not isinstance(result, Tensor) else "a nested tensor"
+                return SourceFacts(self.kind, warnings=messages, error=f"it returned {what}, not a plain tensor")
             facts: dict[str, Any] = {
                 "warnings": messages,
                 "requires_grad": result.requires_grad,
                 "is_leaf": result.is_leaf,
-                "grad_fn": _node_name(result),
+                "grad_fn": node_name(result),
                 "is_source": result is source,
-                "source_changed": _changed(before, _state(source)),
+                "source_changed": changed(before, state(source)),
                 "type_kept": type(result) is type(source),
                 "result": describe(result),
-                "lazy": _is_lazy_pair(source, result),
-                **_layout(source, result),
-                **_gradient(source, result),
+                "lazy": is_lazy_pair(source, result),
+                **layout(source, result),
+                **gradient(source, result),
             }
             # The writes come last: they change both sides.
-            facts.update(_sharing(source, result))
+            facts.update(sharing(source, result))
             facts["special_values_kept"] = self._special_values()
             facts["attributes_kept"], facts["grad_kept"] = self._extras()
             facts.update(self._allocation())
@@ -256,7 +268,7 @@ class _SourceProbe:
             row[: min(3, row.numel())].copy_(specials[: min(3, row.numel())])
             expected = source.detach().clone()
         try:
-            return _same_values(expected, self.method.run(source))
+            return same_values(expected, self.method.run(source))
         except Exception:  # noqa: BLE001  # a method that ran on plain values and raises on these lost them
             return False
 
@@ -274,7 +286,7 @@ class _SourceProbe:
         if not has_grad:
             return tag_kept, None
         grad = result.grad if result.is_leaf else None
-        return tag_kept, grad is not None and _same_values(torch.ones_like(source), grad)
+        return tag_kept, grad is not None and same_values(torch.ones_like(source), grad)
 
     def _allocation(self) -> dict[str, int | None]:
         source = self._source(_ALLOCATION_NUMEL)
@@ -283,113 +295,3 @@ class _SourceProbe:
         if measured is None:
             return {}
         return {**measured.to_dict(), "source_bytes": source.numel() * source.element_size()}
-
-
-# --- the questions, each a plain function of the source and the result ---------------------------------------
-
-
-def _state(t: Tensor) -> tuple[Tensor, int, bool]:
-    return t.detach().clone(), t._version, t.requires_grad
-
-
-def _changed(before: tuple[Tensor, int, bool], after: tuple[Tensor, int, bool]) -> bool:
-    return before[1:] != after[1:] or not _same_values(before[0], after[0])
-
-
-def _same_values(expected: Tensor, actual: Tensor) -> bool:
-    """Same shape and values, NaN equal to NaN, compared in the widest dtype."""
-    if expected.shape != actual.shape:
-        return False
-    wide = torch.complex128 if expected.dtype.is_complex or actual.dtype.is_complex else torch.float64
-    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
-        wide = torch.int64
-    a, b = expected.detach().cpu().to(wide), actual.detach().cpu().to(wide)
-    if wide == torch.int64:
-        return torch.equal(a, b)
-    return bool(((a == b) | (a.isnan() & b.isnan())).all())
-
-
-def _memory_format(t: Tensor) -> str:
-    if t.is_contiguous():
-        return "contiguous"
-    return "channels_last" if t.dim() == 4 and t.is_contiguous(memory_format=torch.channels_last) else "other"
-
-
-def _layout(source: Tensor, result: Tensor) -> dict[str, Any]:
-    strided = result.layout == torch.strided
-    return {
-        "values_kept": _same_values(source, result),
-        "dtype_kept": result.dtype == source.dtype,
-        "device_kept": result.device == source.device,
-        "strides_kept": strided and result.stride() == source.stride(),
-        "memory_format_kept": strided and _memory_format(result) == _memory_format(source),
-    }
-
-
-def _node_name(t: Tensor) -> str | None:
-    if t.grad_fn is None:
-        return None
-    name = getattr(t.grad_fn, "name", None)  # the node of an op that cannot be differentiated has no `name()`
-    return str(name()) if callable(name) else type(t.grad_fn).__name__
-
-
-def _gradient(source: Tensor, result: Tensor) -> dict[str, Any]:
-    """Sends known numbers into the result and looks at what arrives at the source."""
-    if not (source.requires_grad and result.requires_grad):
-        return {"graph": False}
-    sent = (torch.arange(result.numel(), device=result.device) % 7 + 1).view(result.shape).to(result.dtype)
-    try:
-        grads: tuple[Tensor | None, ...] = torch.autograd.grad(result, [source], sent, allow_unused=True)
-    except RuntimeError as error:
-        # Autograd believes in a way back that cannot be walked: no gradient reaches the source.
-        return {"graph": False, "gradient_error": _line(error)}
-    arrived = grads[0]
-    if arrived is None:
-        return {"graph": False}
-    return {"graph": True, "gradient_correct": _same_values(sent.to(source.dtype), arrived)}
-
-
-def _is_lazy_pair(source: Tensor, result: Tensor) -> bool:
-    if not (_torch_private.is_lazy(source) and _torch_private.is_lazy(result)):
-        return False
-    return not same_storage(source, result)
-
-
-def _sharing(source: Tensor, result: Tensor) -> dict[str, Any]:
-    """Writes one element of the result, then one of the source, and looks at the other side each time."""
-    if source.numel() == 0 or result.numel() == 0:
-        shares = has_storage(result) and same_storage(source, result)
-        return {"shares_memory": shares, "shares_version_counter": None}
-    version = None if source.is_inference() else source._version
-    with torch.no_grad():
-        try:
-            reached = _write_reaches(result, source)
-            moved = None if version is None else source._version != version
-            reached = _write_reaches(source, result) or reached
-        except RuntimeError:  # a result that must not be written (an inference tensor, a read-only array)
-            return {"shares_memory": has_storage(result) and same_storage(source, result)}
-    return {"shares_memory": reached, "shares_version_counter": moved}
-
-
-def _write_reaches(written: Tensor, watched: Tensor) -> bool:
-    before = watched.detach().clone()
-    element = written.detach()[(0,) * written.dim()]
-    if written.dtype == torch.bool:
-        element.copy_(~element)
-    else:
-        # One or two: whichever is not there yet, in dtypes of any range.
-        element.fill_(2 if bool(element.to(torch.complex64) == 1) else 1)
-    return not _same_values(before, watched)
-
-
-# --- words ---------------------------------------------------------------------------------------------------
-
-
-def _line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0].strip()}"
-
-
-def _texts(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
-    texts = (f"{w.category.__name__}: {str(w.message).split('(Triggered internally')[0].strip()}" for w in caught)
-    return tuple(dict.fromkeys(texts))
