@@ -172,13 +172,17 @@ def masks_are_forbidden(*_):
     [
         pytest.param((0, [2**28], [1], 4), (2**29, [2**28], [1], 4), 2**29, id="dense"),
         pytest.param((0, [2**27], [2], 4), (4, [2**27], [2], 4), 0, id="interleaved"),
-        pytest.param((0, [2**14, 2**13], [2**14, 1], 4), (2**14, [2**14, 2**13], [2**14, 1], 4), 2**28, id="columns"),
+        pytest.param(
+            (0, [2**14, 2**13], [2**14, 1], 4), (2**14, [2**14, 2**13], [2**14, 1], 4), 2**28, id="columns"
+        ),
         pytest.param((0, [2**14, 2**14], [2**14, 1], 4), (0, [2**14, 2**14], [1, 2**14], 4), 2**30, id="transpose"),
         # 1001 and 1003 have no common divisor: they meet every 1001·1003 elements
         pytest.param((0, [2**18], [1001], 4), (0, [2**18], [1003], 4), 262 * 4, id="strides-prime-to-each-other"),
-        pytest.param((0, [2**15, 9000], [9001, 1], 4), (0, [2**15, 8000], [8999, 1], 4), None, id="rows-of-two-widths"),
+        pytest.param(
+            (0, [2**15, 9000], [9001, 1], 4), (0, [2**15, 8000], [8999, 1], 4), None, id="rows-of-two-widths"
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_gigabyte_takes_few_steps_and_no_masks(a, b, expected, monkeypatch):
     monkeypatch.setattr(overlap, "_count_by_masks", masks_are_forbidden)
     one, other = byte_set(*a), byte_set(*b)
