@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import gc
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,16 +54,11 @@ def measure_allocation(call: Callable[[], R], device: torch.device) -> tuple[R, 
 
 def _on_cpu(call: Callable[[], R]) -> tuple[R, Allocation | None]:
     result: list[R] = []
-
-    def traced() -> None:
-        result.append(call())
-
-    numpy_bytes = _numpy_tracer()
     gc_was_on = gc.isenabled()
     gc.disable()  # a collection would free somebody else's tensors into the count
     try:
-        sizes = _torch_private.profiled_allocations(traced)
-        from_numpy = numpy_bytes()
+        with _numpy_bytes() as from_numpy:
+            sizes = _torch_private.profiled_allocations(lambda: result.append(call()))
     finally:
         if gc_was_on:
             gc.enable()
@@ -73,29 +69,27 @@ def _on_cpu(call: Callable[[], R]) -> tuple[R, Allocation | None]:
         held += size
         peak = max(peak, held)
         allocated += max(size, 0)
-    return result[0], Allocation(allocated + from_numpy, peak + from_numpy, held + from_numpy)
+    kept = sum(from_numpy)
+    return result[0], Allocation(allocated + kept, peak + kept, held + kept)
 
 
-def _numpy_tracer() -> Callable[[], int]:
-    """Starts counting numpy's own buffers; the returned function stops and says how many bytes are held."""
-    domain = np.lib.tracemalloc_domain
-    started = not tracemalloc.is_tracing()
-    if started:
-        tracemalloc.start()
+@contextmanager
+def _numpy_bytes() -> Iterator[list[int]]:
+    """Fills the list with the sizes of numpy's own buffers that the block allocates and keeps.
 
-    def held() -> int:
-        snapshot = tracemalloc.take_snapshot().filter_traces([tracemalloc.DomainFilter(True, domain)])
-        return sum(trace.size for trace in snapshot.traces)
-
-    before = held()
-
-    def stop() -> int:
-        added = held() - before
-        if started:
-            tracemalloc.stop()
-        return max(added, 0)
-
-    return stop
+    Where the program traces its memory by itself, its trace is left alone and nothing is counted.
+    """
+    sizes: list[int] = []
+    if tracemalloc.is_tracing():
+        yield sizes
+        return
+    tracemalloc.start()
+    try:
+        yield sizes
+        only_numpy = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
+        sizes += [trace.size for trace in tracemalloc.take_snapshot().filter_traces([only_numpy]).traces]
+    finally:
+        tracemalloc.stop()
 
 
 def _on_cuda(call: Callable[[], R], device: torch.device) -> tuple[R, Allocation]:

@@ -30,7 +30,7 @@ def changed(before: State, after: State) -> bool:
 def same_values(expected: Tensor, actual: Tensor) -> bool:
     """Same shape and values, NaN equal to NaN, compared in the widest dtype; False where they cannot be read."""
     wide = torch.complex128 if expected.dtype.is_complex or actual.dtype.is_complex else torch.float64
-    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
+    if not any(t.dtype.is_floating_point or t.dtype.is_complex or t.is_quantized for t in (expected, actual)):
         wide = torch.int64
     try:
         a, b = _dense(expected).to(wide), _dense(actual).to(wide)
