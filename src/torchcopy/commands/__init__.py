@@ -32,14 +32,8 @@ def run(arguments: list[str]) -> int:
     try:
         status = app(args=arguments, prog_name="torchcopy", standalone_mode=False)
         sys.stdout.flush()
-        return status if isinstance(status, int) else EXIT_OK
-    except typer.Exit as done:
-        return done.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        if debug:
-            raise
-        print("torchcopy: interrupted", file=sys.stderr)  # noqa: T201
-        return EXIT_INTERRUPTED
+        status = EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader (`| head`) has gone; nothing is wrong, and nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -48,6 +42,9 @@ def run(arguments: list[str]) -> int:
         return _complain(error.format_message(), debug)
     except (TorchcopyError, MemoryError) as error:
         return _complain(str(error) or "out of memory: choose smaller sizes", debug)
+    if status == EXIT_INTERRUPTED:
+        print("torchcopy: interrupted", file=sys.stderr)  # noqa: T201
+    return status if isinstance(status, int) else EXIT_OK
 
 
 def _complain(message: str, debug: bool) -> int:

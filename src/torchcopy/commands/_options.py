@@ -23,7 +23,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="On an error, show the trac
 
 
 def split_commas(values: list[str] | None) -> list[str] | None:
-    """`["a,b", "c"]` as `["a", "b", "c"]`; None stays None."""
+    """`["a,b", "c"]` as `["a", "b", "c"]`; None where the option was not given."""
     if not values:
         return None
-    return [part.strip() for value in values for part in value.split(",") if part.strip()] or None
+    return [part.strip() for value in values for part in value.split(",")]

@@ -16,7 +16,7 @@ def test_what_a_call_keeps_and_what_it_only_needs():
     assert temporary == Allocation(2 * KB, 2 * KB, KB)
     _, freed = measure_allocation(lambda: (t.clone(), None)[1], CPU)
     assert freed == Allocation(KB, KB, 0)
-    _, one_after_the_other = measure_allocation(lambda: [t.clone() for _ in range(3)][0], CPU)
+    _, one_after_the_other = measure_allocation(lambda: [t.clone() for _ in range(3)].pop(), CPU)
     assert one_after_the_other.peak_bytes == 3 * KB
 
 

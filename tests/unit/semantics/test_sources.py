@@ -50,7 +50,9 @@ def test_two_sources_share_nothing():
 
 
 def test_integers_cannot_require_grad():
-    with pytest.raises(InputError, match=r"a int64 tensor cannot require grad: source 'leaf' needs a floating dtype"):
+    with pytest.raises(
+        InputError, match=r"a int64 tensor cannot require grad: source 'leaf' needs a floating dtype"
+    ):
         build_source("leaf", numel=4, device=CPU, dtype=torch.int64)
 
 

@@ -1,0 +1,49 @@
+# The two commands of the README are `make demo` and `make test`; each installs what it needs into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: demo test test-slow test-gpu check format docs bench clean
+
+demo: .venv/.demo
+	$(BIN)/python examples/digits.py
+
+test: .venv/.test
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: .venv/.test
+	$(BIN)/python -m pytest -m slow
+
+test-gpu: .venv/.test
+	$(BIN)/python -m pytest -m gpu
+
+check: .venv/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+format: .venv/.dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+docs: .venv/.demo .venv/.dev
+	$(BIN)/torchcopy claims --markdown > docs/what-the-articles-say.md.part
+	mv docs/what-the-articles-say.md.part docs/what-the-articles-say.md
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+bench: .venv/.demo
+	$(BIN)/python benchmarks/copy_methods.py
+
+clean:
+	rm -rf .venv docs/_build demo-output bench-output .pytest_cache .mypy_cache .ruff_cache
+
+# One stamp for each set of extras: pip runs again when what it would install has changed.
+.venv/.demo .venv/.test .venv/.dev: .venv/.%: pyproject.toml constraints.txt | .venv
+	$(PIP) --editable '.[$*]'
+	touch $@
+
+.venv:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "torchcopy needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv

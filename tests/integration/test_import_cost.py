@@ -1,0 +1,33 @@
+"""`import torchcopy` costs next to nothing beside `import torch`, and loads no library of a report."""
+
+import json
+import subprocess
+import sys
+
+REPORT_LIBRARIES = {"typer", "rich", "click", "jinja2", "matplotlib", "pydantic", "sklearn"}
+
+
+def _in_a_fresh_process(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_import_loads_torch_and_the_standard_library_only():
+    code = """
+import json, sys
+import torch
+before = set(sys.modules)
+import torchcopy
+new = {name.split(".")[0] for name in set(sys.modules) - before}
+print(json.dumps(sorted(new - set(sys.stdlib_module_names) - {"torch", "torchcopy"})))
+"""
+    assert _in_a_fresh_process(code) == []
+
+
+def test_import_loads_no_report_library_even_through_torch():
+    code = """
+import json, sys
+import torchcopy
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
+"""
+    assert REPORT_LIBRARIES & set(_in_a_fresh_process(code)) == set()
