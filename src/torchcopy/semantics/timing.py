@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import timeit
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -12,6 +13,8 @@ import torch
 Comparison = Literal["faster", "slower", "too close to call"]
 
 _FEWEST_RUNS = 5
+_BLOCKS = 9
+_FEWEST_IN_BLOCK = 20  # fewer calls are timed one by one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +94,50 @@ def time_call(call: Callable[[], object], *, min_seconds: float = 0.05) -> Timin
         times += timer.timeit(measurement.number_per_run).times
     low, median, high = quartiles(times)
     return Timing(median, low, high, len(times))
+
+
+def time_within(
+    call: Callable[[], object],
+    *,
+    seconds: float,
+    once: float,
+    after_block: Callable[[], object] | None = None,
+) -> Timing:
+    """Times `call`, which is warm already, in about `seconds`, or in five calls where those take longer.
+
+    Uses as many threads as PyTorch is set to. Synchronises CUDA around each block. What `call` shares or changes
+    is up to `call`.
+
+    Args:
+        call: what is timed, the giving back of what it returns included.
+        seconds: time to spend.
+        once: what one call takes, as far as is known.
+        after_block: called after each block of calls, outside the time that is taken; a block is one call then.
+    """
+    block = seconds / _BLOCKS
+    number = round(block / max(once, 1e-8))
+    if number >= _FEWEST_IN_BLOCK and after_block is None:
+        timer = _timer(call)
+        number = max(1, round(block / max(timer.timeit(min(number, 100)).median, 1e-8)))
+        times = [timer.timeit(number).median for _ in range(_BLOCKS)]
+    else:
+        times = _time_singly(call, max(_FEWEST_RUNS, int(seconds / max(once, 1e-8))), after_block)
+    low, median, high = quartiles(times)
+    return Timing(median, low, high, len(times))
+
+
+def _time_singly(
+    call: Callable[[], object], runs: int, after_each: Callable[[], object] | None = None
+) -> list[float]:
+    """Times of `runs` calls, by the clock of `torch.utils.benchmark`, whose `Timer` warms up before each one."""
+    from torch.utils.benchmark import timer as clock
+
+    single, times = timeit.Timer("call()", globals={"call": call}, timer=clock), []
+    for _ in range(runs):
+        times.append(max(single.timeit(1), 1e-9))
+        if after_each is not None:
+            after_each()
+    return times
 
 
 def time_ratio(

@@ -1,0 +1,376 @@
+"""Runs a bench within its time: first a look at every method, then the times, as many as fit.
+
+The look runs each method once or twice: it finds what raises, counts the bytes, compares addresses and learns
+what one call costs. With that known, the time that is left is shared out: small sizes get a fair share each,
+large ones what six calls take, and sizes that cannot be paid for are left out and said to be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import time
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import torch
+
+from .. import _torch_private
+from .._tensors import format_seconds
+from ..semantics.allocation import Allocation, measure_allocation
+from ..semantics.timing import Timing, time_within
+from .records import Limit, Measurement, Memory, with_ratios
+
+S = TypeVar("S")
+
+_LOOK_SHARE = 0.35  # of the time, for the look: sizes that it does not reach are left out
+_LOOK_LIMIT = 0.6  # of the time: a look at one large case stops here
+_CALLS = 6  # what timing a slow call takes: one to get ready, five to time
+_RESERVE = 0.85  # of the time that is left is planned: slow calls may turn out slower than they looked
+_LEAST_SECONDS = 0.004
+_MOST_SECONDS = 0.2
+_QUICK_SECONDS = 0.02  # calls below this are run once more, without the allocation counter
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(Generic[S]):
+    """One way to copy what a case builds.
+
+    Attributes:
+        id: its name.
+        code: the expression.
+        prepare: sets up what the timed call does not include, and returns the call.
+    """
+
+    id: str
+    code: str
+    prepare: Callable[[S], Callable[[], object]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Case(Generic[S]):
+    """One thing to copy.
+
+    Attributes:
+        source: its name.
+        numel: number of elements.
+        bytes: bytes of them.
+        tensors: number of tensors.
+        build: makes it; it is given back before the next case.
+        limit: makes a warm `copy_` of it.
+        look: compares it with what a method returned; raises TypeError for what is no copy of any kind.
+    """
+
+    source: str
+    numel: int
+    bytes: int
+    tensors: int
+    build: Callable[[], S]
+    limit: Callable[[S], Callable[[], object]]
+    look: Callable[[S, object], tuple[bool | None, Memory]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run measured.
+
+    Attributes:
+        limits: for each case that was timed.
+        measurements: for each case and method.
+        seconds: time spent.
+    """
+
+    limits: tuple[Limit, ...]
+    measurements: tuple[Measurement, ...]
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Look:
+    """What the first calls of one method on one case showed."""
+
+    once: float = 0.0
+    cyclic: bool = False
+    allocation: Allocation | None = None
+    data_ptr_differs: bool | None = None
+    memory: Memory | None = None
+    warnings: tuple[str, ...] = ()
+    error: str | None = None
+    skipped: str | None = None
+
+    @property
+    def can_be_timed(self) -> bool:
+        return self.error is None and self.skipped is None
+
+
+def run_cases(
+    cases: Sequence[Case[S]],
+    methods: Sequence[Method[S]],
+    *,
+    device: torch.device,
+    max_seconds: float,
+    on_step: Callable[[str], object] | None = None,
+    started: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Outcome:
+    """Measures every method on every case, as far as the time goes.
+
+    What a call shares or changes is up to the method. Synchronises the device.
+
+    Args:
+        cases: what to copy.
+        methods: how.
+        device: where the cases live.
+        max_seconds: time to spend in all.
+        on_step: called before each of the `2 * len(cases) * len(methods)` steps with words for it.
+        started: what `clock` said when the time began to count; now, if not given.
+        clock: tells the time in seconds.
+    """
+    begun = clock() if started is None else started
+    with torch.inference_mode(False), torch.enable_grad():
+        return _Run(cases, methods, device, max_seconds, on_step or (lambda _: None), clock, begun).run()
+
+
+class _Run(Generic[S]):
+    def __init__(
+        self,
+        cases: Sequence[Case[S]],
+        methods: Sequence[Method[S]],
+        device: torch.device,
+        max_seconds: float,
+        on_step: Callable[[str], object],
+        clock: Callable[[], float],
+        started: float,
+    ) -> None:
+        self.cases, self.methods, self.device = cases, methods, device
+        self.max_seconds, self.on_step, self.clock = max_seconds, on_step, clock
+        self.started = started
+        self.looks: dict[tuple[int, int], _Look] = {}
+        self.build_seconds: dict[int, float] = {}
+        self.timings: dict[tuple[int, int], Timing] = {}
+        self.limits: dict[int, Limit] = {}
+
+    def spent(self) -> float:
+        return self.clock() - self.started
+
+    def left(self) -> float:
+        return self.max_seconds - self.spent()
+
+    def run(self) -> Outcome:
+        self._look_at_all()
+        self._time_all()
+        limits = tuple(self.limits[index] for index in sorted(self.limits))
+        measurements = [self._measurement(c, m) for c in range(len(self.cases)) for m in range(len(self.methods))]
+        return Outcome(limits, with_ratios(measurements, limits), self.spent())
+
+    def _measurement(self, c: int, m: int) -> Measurement:
+        case, method, look = self.cases[c], self.methods[m], self.looks[c, m]
+        return Measurement(
+            method=method.id,
+            code=method.code,
+            source=case.source,
+            numel=case.numel,
+            bytes=case.bytes,
+            tensors=case.tensors,
+            timing=self.timings.get((c, m)),
+            allocation=look.allocation,
+            data_ptr_differs=look.data_ptr_differs,
+            memory=look.memory,
+            warnings=look.warnings,
+            error=look.error,
+            skipped=look.skipped,
+        )
+
+    def _skip(self, c: int, m: int, reason: str) -> None:
+        self.looks[c, m] = dataclasses.replace(self.looks.get((c, m), _Look()), skipped=reason)
+
+    # --- the look ------------------------------------------------------------------------------------------
+
+    def _look_at_all(self) -> None:
+        previous: tuple[float, int] | None = None
+        for c in sorted(range(len(self.cases)), key=lambda index: self.cases[index].bytes):
+            case, begun = self.cases[c], self.spent()
+            if previous is not None:
+                seconds, size = previous
+                expected = seconds * max(1.0, case.bytes / max(size, 1))
+                if begun + expected > _LOOK_SHARE * self.max_seconds:
+                    self._leave_out(c, f"it is too large for {self.max_seconds:g} s")
+                    continue
+            self._look_at(c, begun)
+            previous = self.spent() - begun, case.bytes
+
+    def _look_at(self, c: int, begun: float) -> None:
+        case = self.cases[c]
+        try:
+            subject = case.build()
+        except (RuntimeError, MemoryError) as error:
+            self._leave_out(c, f"it could not be built: {_line(error)}")
+            return
+        self.build_seconds[c] = self.spent() - begun
+        for m, method in enumerate(self.methods):
+            self.on_step(f"{method.id} (look)")
+            if self.spent() > _LOOK_LIMIT * self.max_seconds:
+                self._skip(c, m, f"{self.max_seconds:g} s were spent before its turn")
+            else:
+                self.looks[c, m] = self._look(case, subject, method)
+
+    def _leave_out(self, c: int, reason: str) -> None:
+        for m, method in enumerate(self.methods):
+            self.on_step(f"{method.id} (look)")
+            self._skip(c, m, reason)
+
+    def _look(self, case: Case[S], subject: S, method: Method[S]) -> _Look:
+        with warnings.catch_warnings(record=True) as caught, _torch_private.every_warning():
+            warnings.simplefilter("always")
+            try:
+                look = self._look_closely(case, subject, method)
+            except Exception as error:  # noqa: BLE001  # what a method raises is one of the answers
+                look = _Look(error=_line(error))
+        texts = (
+            f"{w.category.__name__}: {str(w.message).split('(Triggered internally')[0].strip()}" for w in caught
+        )
+        return dataclasses.replace(look, warnings=tuple(dict.fromkeys(texts)))
+
+    def _look_closely(self, case: Case[S], subject: S, method: Method[S]) -> _Look:
+        call = method.prepare(subject)
+        begun = self.clock()
+        result, allocation = measure_allocation(call, self.device)
+        once = self.clock() - begun
+        differs, memory = case.look(subject, result)
+        alive = _weak(result) if memory == "own" else None
+        del result
+        cyclic = alive is not None and alive() is not None
+        if cyclic:
+            gc.collect()
+        elif once < _QUICK_SECONDS:
+            _synchronise(self.device)
+            begun = self.clock()
+            call()
+            _synchronise(self.device)
+            once = self.clock() - begun
+        return _Look(once, cyclic, allocation, differs, memory)
+
+    # --- the times -----------------------------------------------------------------------------------------
+
+    def _time_all(self) -> None:
+        chosen = self._choose()
+        for c in range(len(self.cases)):
+            if c not in chosen:
+                for m, method in enumerate(self.methods):
+                    self.on_step(method.id)
+                    if self.looks[c, m].can_be_timed:
+                        self._skip(c, m, f"timing this size does not fit into {self.max_seconds:g} s")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for position, c in enumerate(chosen):
+                self._time_case(c, chosen[position + 1 :])
+
+    def _choose(self) -> list[int]:
+        """The cases that can be paid for, in the order in which a cut hurts least."""
+        waiting = [c for c in _spread_out(self.cases) if any(self.looks[c, m].can_be_timed for m in self._all)]
+        left = self.left()
+        chosen: list[int] = []
+        for position, c in enumerate(waiting):
+            cost, is_last = self._cost(c), position == len(waiting) - 1
+            # One size must not starve the others: none gets more than half of what is left.
+            if not chosen or cost <= left * (1.0 if is_last else 0.5):
+                chosen.append(c)
+                left -= cost
+        return chosen
+
+    @property
+    def _all(self) -> range:
+        return range(len(self.methods))
+
+    def _cost(self, c: int) -> float:
+        """Seconds that timing case `c` takes at the least, the limit included."""
+        calls = [self._least(c, m) for m in self._all if self.looks[c, m].can_be_timed]
+        return self.build_seconds[c] + sum(calls) + 2 * sum(calls) / len(calls)
+
+    def _least(self, c: int, m: int) -> float:
+        return max(_LEAST_SECONDS, _CALLS * self.looks[c, m].once)
+
+    def _share(self, c: int, from_method: int, later: Sequence[int]) -> float:
+        """Seconds for each quick call, after the slow ones of all that is to come have got what they need."""
+        waiting = [(c, m) for m in self._all if m >= from_method]
+        waiting += [(other, m) for other in later for m in self._all]
+        needs = [self._least(*key) for key in waiting if self.looks[key].can_be_timed]
+        needs += [_LEAST_SECONDS] * (2 * len(later) + 2)  # the limits
+        left, share = self.left() - sum(self.build_seconds[other] for other in later), _MOST_SECONDS
+        for _ in range(4):  # what is slow depends on the share, and the share on what is slow
+            slow = [need for need in needs if need > share]
+            quick = len(needs) - len(slow)
+            share = (_RESERVE * left - sum(slow)) / max(quick, 1)
+        return min(max(share, _LEAST_SECONDS), _MOST_SECONDS)
+
+    def _time_case(self, c: int, later: Sequence[int]) -> None:
+        case = self.cases[c]
+        subject = case.build()
+        limits = [self._time_limit(case, subject, self._share(c, 0, later))]
+        for m, method in enumerate(self.methods):
+            self.on_step(f"{method.id} {case.source}")
+            look = self.looks[c, m]
+            if not look.can_be_timed:
+                continue
+            if _CALLS * look.once > self.left():
+                needs, left = format_seconds(_CALLS * look.once), format_seconds(max(self.left(), 0.0))
+                self._skip(c, m, f"timing it takes {needs}, {left} of {self.max_seconds:g} s were left")
+                continue
+            try:
+                self.timings[c, m] = self._time(method.prepare(subject), look, self._share(c, m, later))
+            except Exception as error:  # noqa: BLE001  # what a method raises is one of the answers
+                self.looks[c, m] = dataclasses.replace(look, error=_line(error))
+        if self.left() > 0:
+            # Again at the end: the machine may have been busy with something else the first time.
+            limits.append(self._time_limit(case, subject, self._share(c, len(self.methods), later)))
+        timing = min(limits, key=lambda one: one.median_seconds)
+        self.limits[c] = Limit(case.source, case.numel, case.bytes, timing)
+
+    def _time_limit(self, case: Case[S], subject: S, seconds: float) -> Timing:
+        call = case.limit(subject)
+        _synchronise(self.device)
+        begun = self.clock()
+        call()
+        _synchronise(self.device)
+        return time_within(call, seconds=seconds, once=self.clock() - begun)
+
+    def _time(self, call: Callable[[], object], look: _Look, seconds: float) -> Timing:
+        if not look.cyclic:
+            return time_within(call, seconds=seconds, once=look.once)
+        # Copies that only the garbage collector frees would pile up: it stands still while a block is timed.
+        return time_within(call, seconds=seconds, once=look.once, after_block=gc.collect)
+
+
+def _spread_out(cases: Sequence[Case[S]]) -> list[int]:
+    """The cases by size: smallest, largest, the middle between, and so on, so that a cut leaves a wide view."""
+    sizes = sorted({case.numel for case in cases})
+    order = [0, len(sizes) - 1]
+    gaps = deque([(0, len(sizes) - 1)])
+    while gaps:
+        low, high = gaps.popleft()
+        if high - low > 1:
+            middle = (low + high) // 2
+            order.append(middle)
+            gaps.extend([(low, middle), (middle, high)])
+    rank = {sizes[place]: position for position, place in reversed(list(enumerate(order)))}
+    return sorted(range(len(cases)), key=lambda c: rank[cases[c].numel])
+
+
+def _weak(result: object) -> weakref.ref[object] | None:
+    try:
+        return weakref.ref(result)
+    except TypeError:  # lists, tuples and dicts of tensors hold no cycle of their own
+        return None
+
+
+def _synchronise(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
+def _line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0].strip()}".removesuffix(": ")
