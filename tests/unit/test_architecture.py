@@ -1,0 +1,70 @@
+"""Imports go one way, and private PyTorch functions are named in one module only."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import torchcopy
+
+PACKAGE = Path(torchcopy.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+# What each part may import beside itself and the private modules at the top.
+MAY_IMPORT = {
+    "semantics": set(),
+    "bench": {"semantics"},
+    "reporters": {"semantics", "bench"},
+    "commands": {"reporters", "semantics", "bench"},
+}
+REPORT_LIBRARIES = {"typer", "rich", "jinja2", "matplotlib"}
+PRIVATE = {"_lazy_clone", "_is_cow_tensor", "_data_address", "_storage_id", "_unsafe_set_version_counter"}
+
+
+def _imports(path):
+    """The parts of torchcopy and the other libraries that a module imports, wherever in it."""
+    parts, libraries = set(), set()
+    package = ("torchcopy", *path.relative_to(PACKAGE).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            stem = ".".join((*base, *filter(None, [node.module])))
+            names = [f"{stem}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            first, *rest = name.split(".")
+            if first == "torchcopy":
+                parts.add(rest[0] if rest else "")
+            else:
+                libraries.add(first)
+    return parts, libraries
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_one_way(path):
+    own = path.relative_to(PACKAGE).parts[0]
+    if own not in MAY_IMPORT:
+        return
+    parts, libraries = _imports(path)
+    rooms = {part for part in parts if part in MAY_IMPORT}
+    assert rooms - {own} <= MAY_IMPORT[own]
+    if own in ("semantics", "bench"):
+        assert not libraries & REPORT_LIBRARIES
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_private_functions_are_called_in_one_module(path):
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+    }
+    assert bool(used & PRIVATE) is (path.name == "_torch_private.py")
+
+
+def test_every_public_name_is_there_and_documented():
+    assert len(set(torchcopy.__all__)) == len(torchcopy.__all__)
+    for name in torchcopy.__all__:
+        assert getattr(torchcopy, name).__doc__, name
