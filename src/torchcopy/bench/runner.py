@@ -25,6 +25,7 @@ from ..semantics.timing import Timing, time_within
 from .records import Limit, Measurement, Memory, with_ratios
 
 S = TypeVar("S")
+R = TypeVar("R")
 
 _LOOK_SHARE = 0.35  # of the time, for the look: sizes that it does not reach are left out
 _LOOK_LIMIT = 0.6  # of the time: a look at one large case stops here
@@ -32,7 +33,7 @@ _CALLS = 6  # what timing a slow call takes: one to get ready, five to time
 _RESERVE = 0.85  # of the time that is left is planned: slow calls may turn out slower than they looked
 _LEAST_SECONDS = 0.004
 _MOST_SECONDS = 0.2
-_QUICK_SECONDS = 0.02  # calls below this are run once more, without the allocation counter
+_QUICK_SECONDS = 0.02  # calls below this are run once more, now that they are warm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +153,7 @@ class _Run(Generic[S]):
         self.build_seconds: dict[int, float] = {}
         self.timings: dict[tuple[int, int], Timing] = {}
         self.limits: dict[int, Limit] = {}
+        self.counting_slows = 1.0  # how many times as long a call takes while its bytes are counted
 
     def spent(self) -> float:
         return self.clock() - self.started
@@ -236,22 +238,32 @@ class _Run(Generic[S]):
 
     def _look_closely(self, case: Case[S], subject: S, method: Method[S]) -> _Look:
         call = method.prepare(subject)
-        begun = self.clock()
-        result, allocation = measure_allocation(call, self.device)
-        once = self.clock() - begun
+        result, once = self._timed(call)
         differs, memory = case.look(subject, result)
         alive = _weak(result) if memory == "own" else None
         del result
         cyclic = alive is not None and alive() is not None
-        if cyclic:
-            gc.collect()
-        elif once < _QUICK_SECONDS:
-            _synchronise(self.device)
-            begun = self.clock()
-            call()
-            _synchronise(self.device)
-            once = self.clock() - begun
-        return _Look(once, cyclic, allocation, differs, memory)
+        if cyclic:  # freed by the garbage collector only, which has to run between the calls
+            once += self._timed(gc.collect)[1]
+        if once < _QUICK_SECONDS:
+            once = min(once, self._timed(call)[1])
+        return _Look(once, cyclic, self._allocation(call, once), differs, memory)
+
+    def _allocation(self, call: Callable[[], object], once: float) -> Allocation | None:
+        """Bytes that one call allocates; None where the time does not allow for counting them."""
+        if self.spent() + self.counting_slows * once > _LOOK_LIMIT * self.max_seconds:
+            return None
+        (result, allocation), seconds = self._timed(lambda: measure_allocation(call, self.device))
+        del result
+        self.counting_slows = max(1.0, seconds / once) if once > _QUICK_SECONDS else 1.0
+        return allocation
+
+    def _timed(self, call: Callable[[], R]) -> tuple[R, float]:
+        """What one call returns, and the seconds it took."""
+        begun = self.clock()
+        result = call()
+        _synchronise(self.device)
+        return result, max(self.clock() - begun, 1e-9)
 
     # --- the times -----------------------------------------------------------------------------------------
 
@@ -331,11 +343,7 @@ class _Run(Generic[S]):
 
     def _time_limit(self, case: Case[S], subject: S, seconds: float) -> Timing:
         call = case.limit(subject)
-        _synchronise(self.device)
-        begun = self.clock()
-        call()
-        _synchronise(self.device)
-        return time_within(call, seconds=seconds, once=self.clock() - begun)
+        return time_within(call, seconds=seconds, once=self._timed(call)[1])
 
     def _time(self, call: Callable[[], object], look: _Look, seconds: float) -> Timing:
         if not look.cyclic:
