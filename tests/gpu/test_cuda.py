@@ -8,8 +8,10 @@ from torchcopy.semantics.allocation import measure_allocation
 
 pytestmark = pytest.mark.gpu
 
-SAME_AS_CPU = """assignment copy.copy detach data view clone detach_clone clone_detach empty_like_copy_ tensor new_tensor
-to to_other_dtype to_copy contiguous reshape asarray foreach_copy_ state_dict_load""".split()
+SAME_AS_CPU = (
+    "assignment copy.copy detach data view clone detach_clone clone_detach empty_like_copy_ tensor new_tensor to "
+    "to_other_dtype to_copy contiguous reshape asarray foreach_copy_ state_dict_load"
+).split()
 ANSWERS = (
     "requires_grad graph gradient_correct is_source shares_memory shares_version_counter values_kept "
     "special_values_kept dtype_kept device_kept strides_kept attributes_kept source_changed error"
