@@ -112,7 +112,8 @@ class Advice:
         why: why it is the right one.
         notes: what to know about it.
         avoid: what not to write instead.
-        timings: the recommended expression first, then others that do the same, measured just now.
+        timings: the recommended expression first, then others that do the same (for `"lazy"`, the copy that is made
+            at once), measured just now.
     """
 
     needs: Needs

@@ -59,11 +59,14 @@ def advise_tensor(needs: Needs) -> Advice:
         chosen = fitting[0]
     source = build_source("non_leaf", numel=needs.numel, device=torch.device("cpu"), dtype=torch.float32).tensor
     same = [m for m in fitting if m.prefer in (None, chosen.id) and m.id not in _FOR_MANY]
+    if needs.memory == "lazy":
+        same.append(find_method(_CHOICES[needs.graph, "own"]))  # what the laziness saves
     calls = {method.code: _bind(method, source) for method in (chosen, *same)}
     avoid = tuple(Warned(m.code, m.why) for m in find_methods() if m.prefer == chosen.id and m.id != "assignment")
     if needs.hot_loop and (needs.graph, needs.memory) == ("detach", "own"):
         return _into_buffer(needs, source, calls, avoid)
-    return Advice(needs, chosen.code, "", chosen.why, tuple(notes), avoid, timed(calls))
+    why = chosen.purpose if needs.memory == "lazy" else chosen.why
+    return Advice(needs, chosen.code, "", why, tuple(notes), avoid, timed(calls))
 
 
 def _into_buffer(
