@@ -266,3 +266,17 @@ def profiled_allocations(call: Callable[[], object]) -> list[int] | None:
     events = profiler.kineto_results.events()
     memory = [(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"]
     return [size for _, size in sorted(memory, key=lambda event: event[0])]
+
+
+@contextmanager
+def outside_modes() -> Iterator[None]:
+    """Runs the body unseen by the caller's modes (fake tensors, a default device, an auditor) and subclasses."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _C.DisableTorchFunction(), _disable_current_modes():
+        yield
+
+
+def is_functorch_wrapper(t: Tensor) -> bool:
+    """Whether `t` stands for another tensor inside `torch.vmap`, `torch.func.grad` and the like."""
+    return bool(_C._functorch.is_functorch_wrapped_tensor(t))
