@@ -37,7 +37,7 @@ def format_bytes(count: float) -> str:
 def format_seconds(seconds: float) -> str:
     """A duration for people: `3.20 µs`."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
-        if seconds >= scale or unit == "ns":
+        if float(f"{seconds / scale:.3g}") >= 1 or unit == "ns":
             return f"{seconds / scale:.3g} {unit}"
     raise AssertionError("unreachable")
 

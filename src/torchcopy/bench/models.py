@@ -20,6 +20,7 @@ from .._tensors import describe, dtype_name, first_byte, format_bytes, has_stora
 from ..semantics.catalogue import import_callable
 from ..semantics.machine import describe_machine
 from ..semantics.sources import parse_device, parse_dtype
+from .compare import check_comparable
 from .limit import list_limit
 from .preflight import check_max_seconds, check_memory
 from .records import BenchReport, Memory
@@ -123,6 +124,7 @@ def bench_model(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     max_seconds: float = 60.0,
+    against: BenchReport | None = None,
     on_step: Callable[[str], object] | None = None,
 ) -> BenchReport:
     """Measures what every way to copy a whole model costs here: time, memory, and how far it is from the limit.
@@ -139,6 +141,7 @@ def bench_model(
         device: where to put what the factory makes; a module that is passed in stays where it is.
         dtype: as what to have it, likewise.
         max_seconds: time to spend. What does not fit is left out and named in the report.
+        against: an older report that the result will be compared with; refused if it cannot be.
         on_step: called with words for each step.
 
     Raises:
@@ -166,19 +169,23 @@ def bench_model(
                 raise InputError("`factory` goes with a module; here `model` is a factory already: pass only that")
             build, name = _find_factory(model, device, dtype)
             subject_model = build()
+            name = type(subject_model).__name__ if "<lambda>" in name else name
         subject = Subject(subject_model, build)
         tensors, place = _check_model(subject_model, name)
+        numel, dtypes = sum(t.numel() for t in tensors), ", ".join(sorted({dtype_name(t.dtype) for t in tensors}))
+        if against is not None:
+            keys = ((method.id, "model", numel) for method in chosen)
+            check_comparable(against, kind="model", subject=name, device=str(place), dtype=dtypes, keys=keys)
         load = load_average()
         outcome = run_cases(
             [_case(subject, tensors)], chosen, device=place, max_seconds=seconds, on_step=on_step, started=started
         )
-    numel = sum(t.numel() for t in tensors)
     return BenchReport(
         kind="model",
         subject=name,
         machine=describe_machine(),
         device=str(place),
-        dtype=", ".join(sorted({dtype_name(t.dtype) for t in tensors})),
+        dtype=dtypes,
         sources=("model",),
         sizes=(numel,),
         methods=tuple(method.id for method in chosen),

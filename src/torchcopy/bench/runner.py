@@ -328,8 +328,7 @@ class _Run(Generic[S]):
             if not look.can_be_timed:
                 continue
             if _CALLS * look.once > self.left():
-                needs, left = format_seconds(_CALLS * look.once), format_seconds(max(self.left(), 0.0))
-                self._skip(c, m, f"timing it takes {needs}, {left} of {self.max_seconds:g} s were left")
+                self._skip(c, m, self._too_late(_CALLS * look.once))
                 continue
             try:
                 self.timings[c, m] = self._time(method.prepare(subject), look, self._share(c, m, later))
@@ -340,6 +339,12 @@ class _Run(Generic[S]):
             limits.append(self._time_limit(case, subject, self._share(c, len(self.methods), later)))
         timing = min(limits, key=lambda one: one.median_seconds)
         self.limits[c] = Limit(case.source, case.numel, case.bytes, timing)
+
+    def _too_late(self, needed: float) -> str:
+        if self.left() <= 0:
+            return f"{self.max_seconds:g} s were spent before its turn"
+        left = format_seconds(self.left())
+        return f"{left} were left of {self.max_seconds:g} s, and it takes {format_seconds(needed)}"
 
     def _time_limit(self, case: Case[S], subject: S, seconds: float) -> Timing:
         call = case.limit(subject)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from ..semantics.sources import (
     parse_dtype,
     parse_source_kind,
 )
+from .compare import check_comparable
 from .limit import tensor_limit
 from .preflight import check_max_seconds, check_memory, format_size, free_memory_bytes, parse_sizes
 from .records import BenchReport, Memory
@@ -41,6 +43,7 @@ def bench_tensors(
     dtype: str | torch.dtype = torch.float32,
     sources: Iterable[str] | None = None,
     max_seconds: float = 60.0,
+    against: BenchReport | None = None,
     on_step: Callable[[str], object] | None = None,
 ) -> BenchReport:
     """Measures what every way to copy a tensor costs here: time, memory, and how far it is from the limit.
@@ -57,6 +60,7 @@ def bench_tensors(
         dtype: as what.
         sources: kinds of source; a contiguous tensor that requires no grad if not given.
         max_seconds: time to spend. What does not fit is left out and named in the report.
+        against: an older report that the result will be compared with; refused if it cannot be.
         on_step: called with words for each step.
 
     Raises:
@@ -78,6 +82,10 @@ def bench_tensors(
     place = parse_device(device)
     for source in kinds:
         _check_size(source, numels[-1], entries, place, kind)
+    if against is not None:
+        keys = product((entry.id for entry in entries), kinds, numels)
+        name = dtype_name(kind)
+        check_comparable(against, kind="tensors", subject="tensors", device=str(place), dtype=name, keys=keys)
     cases = [_built_case(source, numel, place, kind) for source in kinds for numel in numels]
     load = load_average()
     outcome = run_cases(
@@ -105,6 +113,7 @@ def bench_tensor_values(
     methods: Iterable[str] | None = None,
     *,
     max_seconds: float = 60.0,
+    against: BenchReport | None = None,
     on_step: Callable[[str], object] | None = None,
 ) -> BenchReport:
     """Measures every way to copy on tensors of your own: weights, a batch, anything with a name.
@@ -117,6 +126,7 @@ def bench_tensor_values(
         tensors: the tensors, by the name that the report shall give them; all on one device.
         methods: ids of the catalogue or `package.module:function`; all of the catalogue if not given.
         max_seconds: time to spend. What does not fit is left out and named in the report.
+        against: an older report that the result will be compared with; refused if it cannot be.
         on_step: called with words for each step.
 
     Raises:
@@ -131,6 +141,10 @@ def bench_tensor_values(
     largest = max(t.numel() * t.element_size() for t in tensors.values())
     instead = "free some memory, or leave the largest tensor out"
     check_memory(3 * largest, place, what="measuring the copies of these tensors", instead=instead)
+    if against is not None:
+        keys = ((entry.id, name, t.numel()) for entry in entries for name, t in tensors.items())
+        subject, name = "tensors of your own", ", ".join(dtypes)
+        check_comparable(against, kind="values", subject=subject, device=str(place), dtype=name, keys=keys)
     cases = [_value_case(name, t) for name, t in tensors.items()]
     load = load_average()
     outcome = run_cases(
