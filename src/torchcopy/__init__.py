@@ -1,35 +1,81 @@
 """What every way to copy a PyTorch tensor or model does and costs, measured on your machine."""
 
-from ._errors import InputError, MeasurementError, TorchcopyError
-from .semantics.advice import Advice, Needs, advise
-from .semantics.catalogue import CopyMethod, find_method, find_methods, register_method, unregister_method
-from .semantics.machine import Diagnosis, Machine, describe_machine, diagnose
-from .semantics.probe import MethodFacts, SourceFacts, probe, truth_table
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
+# Each name is loaded from its module at first use, so that `import torchcopy` costs next to nothing.
+_MODULES = {
     # errors
-    "InputError",
-    "MeasurementError",
-    "TorchcopyError",
+    "_errors": ("InputError", "MeasurementError", "TorchcopyError"),
     # know: the catalogue and what its methods do
-    "CopyMethod",
-    "MethodFacts",
-    "SourceFacts",
-    "find_method",
-    "find_methods",
-    "probe",
-    "register_method",
-    "truth_table",
-    "unregister_method",
+    "semantics.catalogue": (
+        "CopyMethod",
+        "find_method",
+        "find_methods",
+        "register_method",
+        "unregister_method",
+    ),
+    "semantics.probe": ("MethodFacts", "SourceFacts", "probe", "truth_table"),
+    # know: how two things are related
+    "semantics.relation": ("Relation", "TreeRelation", "relate"),
+    # know: what articles say
+    "semantics.claims": ("ClaimResult", "check_claims"),
     # know: what to write
-    "Advice",
-    "Needs",
-    "advise",
+    "semantics.advice": ("Advice", "Needs", "advise"),
     # know: this machine
-    "Diagnosis",
-    "Machine",
-    "describe_machine",
-    "diagnose",
-]
+    "semantics.machine": ("Diagnosis", "Machine", "describe_machine", "diagnose"),
+    # measure
+    "bench.records": ("BenchReport", "Measurement"),
+    "bench.models": ("bench_model",),
+    "bench.tensors": ("bench_tensor_values", "bench_tensors"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = list(_HOMES)
+
+if TYPE_CHECKING:  # the same names, for type checkers and editors
+    from ._errors import InputError as InputError
+    from ._errors import MeasurementError as MeasurementError
+    from ._errors import TorchcopyError as TorchcopyError
+    from .bench.models import bench_model as bench_model
+    from .bench.records import BenchReport as BenchReport
+    from .bench.records import Measurement as Measurement
+    from .bench.tensors import bench_tensor_values as bench_tensor_values
+    from .bench.tensors import bench_tensors as bench_tensors
+    from .semantics.advice import Advice as Advice
+    from .semantics.advice import Needs as Needs
+    from .semantics.advice import advise as advise
+    from .semantics.catalogue import CopyMethod as CopyMethod
+    from .semantics.catalogue import find_method as find_method
+    from .semantics.catalogue import find_methods as find_methods
+    from .semantics.catalogue import register_method as register_method
+    from .semantics.catalogue import unregister_method as unregister_method
+    from .semantics.claims import ClaimResult as ClaimResult
+    from .semantics.claims import check_claims as check_claims
+    from .semantics.machine import Diagnosis as Diagnosis
+    from .semantics.machine import Machine as Machine
+    from .semantics.machine import describe_machine as describe_machine
+    from .semantics.machine import diagnose as diagnose
+    from .semantics.probe import MethodFacts as MethodFacts
+    from .semantics.probe import SourceFacts as SourceFacts
+    from .semantics.probe import probe as probe
+    from .semantics.probe import truth_table as truth_table
+    from .semantics.relation import Relation as Relation
+    from .semantics.relation import TreeRelation as TreeRelation
+    from .semantics.relation import relate as relate
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f".{home}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -31,3 +31,16 @@ import torchcopy
 print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
 """
     assert REPORT_LIBRARIES & set(_in_a_fresh_process(code)) == set()
+
+
+def test_using_every_public_name_loads_no_report_library():
+    code = """
+import json, sys
+from torchcopy import *
+import torchcopy
+assert all(name in globals() for name in torchcopy.__all__)
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
+"""
+    loaded = set(_in_a_fresh_process(code))
+    assert "torch" in loaded
+    assert REPORT_LIBRARIES & loaded == set()

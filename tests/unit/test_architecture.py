@@ -68,3 +68,16 @@ def test_every_public_name_is_there_and_documented():
     assert len(set(torchcopy.__all__)) == len(torchcopy.__all__)
     for name in torchcopy.__all__:
         assert getattr(torchcopy, name).__doc__, name
+
+
+def test_the_names_for_type_checkers_are_the_public_names():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (checked,) = [node for node in tree.body if isinstance(node, ast.If)]
+    listed = {(node.module, alias.name) for node in checked.body for alias in node.names}
+    assert listed == {(module, name) for name, module in torchcopy._HOMES.items()}
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'torchcopy' has no attribute 'clone'"):
+        _ = torchcopy.clone
+    assert set(torchcopy.__all__) <= set(dir(torchcopy))
