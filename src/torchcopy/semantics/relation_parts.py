@@ -92,7 +92,8 @@ def _components(t: Tensor, name: str) -> Iterator[tuple[str, Tensor]]:
     _check_can_be_looked_at(t, name)
     inner: Iterable[tuple[str, Tensor]]
     if wraps_tensors(t):
-        inner = ((key, getattr(t, key)) for key in flattened(t)[0])
+        # A DTensor names its mesh too.
+        inner = ((key, part) for key in flattened(t)[0] if isinstance(part := getattr(t, key), Tensor))
     elif t.is_nested:
         inner = ((f"[{k}]", row) for k, row in enumerate(t.unbind()))
     elif t.layout == torch.sparse_coo:

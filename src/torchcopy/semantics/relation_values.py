@@ -21,7 +21,7 @@ def same_values(a: Tensor, b: Tensor) -> tuple[bool | None, str]:
     """
     try:
         with torch.no_grad():
-            return _equal(a.detach(), b.detach()), ""
+            return _equal(a, b), ""
     except (RuntimeError, TypeError, ValueError) as error:  # what PyTorch raises for dtypes that cannot be compared
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return None, f"The values cannot be compared: {reason}"
@@ -49,7 +49,13 @@ def _equal_inside(a: Tensor, b: Tensor) -> bool:
     (names_a, context_a), (names_b, context_b) = flattened(a), flattened(b)
     if names_a != names_b or context_a != context_b:
         raise TypeError(f"the two {type(a).__name__} are laid out in different ways")
-    return all(_equal(getattr(a, name), getattr(b, name)) for name in names_a)
+    return all(_equal_component(getattr(a, name), getattr(b, name)) for name in names_a)
+
+
+def _equal_component(a: object, b: object) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return _equal(a, b)
+    return bool(a == b)
 
 
 def _equal_sparse(a: Tensor, b: Tensor) -> bool:
@@ -100,12 +106,20 @@ def _equal_piece(x: Tensor, y: Tensor) -> bool:
         if any(t.dtype == torch.uint64 and bool((t.to(torch.int64) < 0).any()) for t in _integers(x, y)):
             return False  # 2**63 and more: no other integer dtype holds that
         x, y = _promoted(x, y)
-    equal = x == y
-    if bool(equal.all()):
+    x, y = _comparable(x), _comparable(y)
+    if torch.equal(x, y):
         return True
     if not (x.is_floating_point() or x.is_complex()):
         return False
-    return bool((equal | ((x != x) & (y != y))).all())
+    nan_x, nan_y = x != x, y != y
+    return torch.equal(nan_x, nan_y) and torch.equal(x.masked_fill(nan_x, 0), y.masked_fill(nan_y, 0))
+
+
+def _comparable(t: Tensor) -> Tensor:
+    """`t` in a dtype that `torch.equal` and `masked_fill` are there for."""
+    if t.dtype == torch.complex32:
+        return t.to(torch.complex64)
+    return t.to(torch.float32) if _is_float8(t.dtype) else t
 
 
 def _integers(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
@@ -122,4 +136,8 @@ def _promoted(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _unpromoted(dtype: torch.dtype) -> bool:
-    return dtype in _UNSIGNED or (dtype.is_floating_point and dtype.itemsize == 1)
+    return dtype in _UNSIGNED or _is_float8(dtype)
+
+
+def _is_float8(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point and dtype.itemsize == 1

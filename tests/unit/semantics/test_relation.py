@@ -506,12 +506,33 @@ def test_wrapper_subclasses_by_what_they_wrap():
     assert "hold them in different ways" in str(mixed)
 
 
+class Meshed(TwoTensor):
+    """Like a DTensor, it names among its parts something that is no tensor."""
+
+    mesh = "a mesh"
+
+    def __tensor_flatten__(self):
+        return ["a", "b", "mesh"], None
+
+
+def test_parts_that_are_no_tensors_are_compared_as_they_are():
+    a, b = Meshed(torch.ones(2), torch.zeros(2)), Meshed(torch.ones(2), torch.zeros(2))
+    assert relate(a, b).same_values is True
+    b.mesh = "another mesh"
+    assert relate(a, b).same_values is False
+
+
 def test_inference_tensors_have_no_counter():
     with torch.inference_mode():
         a = torch.ones(4)
         relation = relate(a, a[1:])
     assert (relation.memory, relation.same_version_counter) == ("overlap", None)
     assert "Inference tensors have no version counter" in str(relation)
+
+
+def test_tensors_of_two_storages_have_two_counters():
+    with torch.inference_mode():
+        assert relate(torch.ones(4), torch.ones(4)).same_version_counter is False
 
 
 def test_conjugate_and_negative_views():

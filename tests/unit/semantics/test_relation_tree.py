@@ -94,6 +94,14 @@ def test_paths_of_a_module_are_its_dotted_names():
     assert paths({"model": Tied()}) == ["['model'].emb.weight", "['model'].head.weight"]
 
 
+def test_one_parameter_under_two_names_of_one_module():
+    net = nn.Module()
+    net.a = net.b = nn.Parameter(T)
+    net.register_buffer("c", T)
+    net.register_buffer("d", T)
+    assert paths(net) == [".a", ".b", ".c", ".d"] == ["." + name for name in net.state_dict()]
+
+
 def test_paths_of_an_optimizer():
     _, optimizer = trained()
     found = paths({"optimizer": optimizer})
@@ -201,6 +209,11 @@ def test_memory_shared_across_paths():
     ]
     assert relation.shared_bytes == 28
     assert relation.crossings_complete
+
+
+def test_interleaved_tensors_at_two_paths_share_nothing():
+    x = torch.ones(10)
+    assert relate({"x": x[::2]}, {"y": x[1::2]}).crossings == ()
 
 
 def test_lazy_memory_shared_across_paths():
