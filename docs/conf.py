@@ -11,6 +11,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 
+default_role = "code"  # what docstrings put in single backticks
+
 html_theme = "furo"
 html_title = "torchcopy"
 

@@ -1,0 +1,30 @@
+"""The demo, in a process of its own, on the real digits."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+DEMO = Path(__file__).parents[2] / "examples" / "digits.py"
+
+
+def test_the_demo_trains_measures_advises_and_says_where(tmp_path):
+    done = subprocess.run(
+        [sys.executable, DEMO, "--epochs", "2", "--seconds", "2", "--output", tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    assert done.stderr == ""
+    read = float(re.search(r"([\d.]+)% of 450 unseen digits", done.stdout)[1])
+    assert read > 80
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    for words in ("t.detach().clone()", "limit: warm copy_", "deepcopy_model", "shares"):
+        assert words in done.stdout
+    written = re.findall(r"(?:plot|page) (\S+)", done.stdout.partition("── Written")[2].replace("\n", " "))
+    assert len(written) == 4
+    for name in written:
+        content = Path(name).read_bytes()
+        assert content.startswith(b"\x89PNG") if name.endswith(".png") else b"</html>" in content
