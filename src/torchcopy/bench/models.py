@@ -216,6 +216,8 @@ def _find_factory(
         name, make = getattr(model, "__qualname__", type(model).__name__), model
     else:
         raise InputError(f"`model` must be a module or a factory that makes one; got {type(model).__name__}")
+    if isinstance(make, nn.Module):
+        raise InputError(f"model {name!r} is a module already: name a function that makes one")
 
     def build() -> nn.Module:
         try:
@@ -226,7 +228,16 @@ def _find_factory(
             raise InputError(f"model {name!r}: the factory failed ({reason}); {wanted}") from error
         if not isinstance(made, nn.Module):
             raise InputError(f"model {name!r}: the factory returned {type(made).__name__}, not an `nn.Module`")
-        return made.to(device=place, dtype=kind)
+        if place is None and kind is None:
+            return made
+        try:
+            return made.to(device=place, dtype=kind)
+        except (RuntimeError, NotImplementedError, TypeError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            where = f"on {place}" if kind is None else f"on {place or 'its device'} as {dtype_name(kind)}"
+            raise InputError(
+                f"model {name!r} cannot be put {where} ({reason}): build it there, with values"
+            ) from error
 
     return build, name
 

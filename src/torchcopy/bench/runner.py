@@ -2,7 +2,8 @@
 
 The look runs each method once or twice: it finds what raises, counts the bytes, compares addresses and learns
 what one call costs. With that known, the time that is left is shared out: small sizes get a fair share each,
-large ones what six calls take, and sizes that cannot be paid for are left out and said to be.
+large ones what six calls take, and sizes that cannot be paid for are left out and said to be. Every point is
+visited three times in the run: a neighbour's burst of work hits one visit, not the measurement.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch
 from .. import _torch_private
 from .._tensors import format_seconds
 from ..semantics.allocation import Allocation, measure_allocation
-from ..semantics.timing import Timing, time_within
+from ..semantics.timing import calls_per_block, sample_times, timing_of
 from .records import Limit, Measurement, Memory, with_ratios
 
 S = TypeVar("S")
@@ -29,11 +30,16 @@ R = TypeVar("R")
 
 _LOOK_SHARE = 0.35  # of the time, for the look: sizes that it does not reach are left out
 _LOOK_LIMIT = 0.6  # of the time: a look at one large case stops here
-_CALLS = 6  # what timing a slow call takes: one to get ready, five to time
+_ROUNDS = 3  # visits to each point, spread over the run
+_BLOCKS = 4  # times taken in a visit
+_FEWEST_BLOCKS = 2  # of a slow call
+_LEAST_SECONDS = 0.0015  # for a quick call in a visit
+_MOST_SECONDS = 0.07
 _RESERVE = 0.85  # of the time that is left is planned: slow calls may turn out slower than they looked
-_LEAST_SECONDS = 0.004
-_MOST_SECONDS = 0.2
 _QUICK_SECONDS = 0.02  # calls below this are run once more, now that they are warm
+
+STEPS = 1 + _ROUNDS
+"""Steps of progress for each method on each case."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +132,7 @@ def run_cases(
         methods: how.
         device: where the cases live.
         max_seconds: time to spend in all.
-        on_step: called before each of the `2 * len(cases) * len(methods)` steps with words for it.
+        on_step: called before each of the `STEPS * len(cases) * len(methods)` steps with words for it.
         started: what `clock` said when the time began to count; now, if not given.
         clock: tells the time in seconds.
     """
@@ -150,9 +156,10 @@ class _Run(Generic[S]):
         self.max_seconds, self.on_step, self.clock = max_seconds, on_step, clock
         self.started = started
         self.looks: dict[tuple[int, int], _Look] = {}
-        self.build_seconds: dict[int, float] = {}
-        self.timings: dict[tuple[int, int], Timing] = {}
-        self.limits: dict[int, Limit] = {}
+        self.setup_seconds: dict[int, float] = {}
+        self.numbers: dict[tuple[int, int | None], int] = {}
+        self.samples: dict[tuple[int, int], list[float]] = {}
+        self.limit_samples: dict[int, list[float]] = {}
         self.counting_slows = 1.0  # how many times as long a call takes while its bytes are counted
 
     def spent(self) -> float:
@@ -164,12 +171,17 @@ class _Run(Generic[S]):
     def run(self) -> Outcome:
         self._look_at_all()
         self._time_all()
-        limits = tuple(self.limits[index] for index in sorted(self.limits))
+        limits = tuple(self._limit(c) for c in sorted(self.limit_samples))
         measurements = [self._measurement(c, m) for c in range(len(self.cases)) for m in range(len(self.methods))]
         return Outcome(limits, with_ratios(measurements, limits), self.spent())
 
+    def _limit(self, c: int) -> Limit:
+        case = self.cases[c]
+        return Limit(case.source, case.numel, case.bytes, timing_of(self.limit_samples[c]))
+
     def _measurement(self, c: int, m: int) -> Measurement:
         case, method, look = self.cases[c], self.methods[m], self.looks[c, m]
+        samples = self.samples.get((c, m)) if look.can_be_timed else None
         return Measurement(
             method=method.id,
             code=method.code,
@@ -177,7 +189,7 @@ class _Run(Generic[S]):
             numel=case.numel,
             bytes=case.bytes,
             tensors=case.tensors,
-            timing=self.timings.get((c, m)),
+            timing=timing_of(samples) if samples else None,
             allocation=look.allocation,
             data_ptr_differs=look.data_ptr_differs,
             memory=look.memory,
@@ -188,6 +200,10 @@ class _Run(Generic[S]):
 
     def _skip(self, c: int, m: int, reason: str) -> None:
         self.looks[c, m] = dataclasses.replace(self.looks.get((c, m), _Look()), skipped=reason)
+
+    def _step(self, words: str, *, visits: int = 1) -> None:
+        for _ in range(visits):
+            self.on_step(words)
 
     # --- the look ------------------------------------------------------------------------------------------
 
@@ -211,9 +227,9 @@ class _Run(Generic[S]):
         except (RuntimeError, MemoryError) as error:
             self._leave_out(c, f"it could not be built: {_line(error)}")
             return
-        self.build_seconds[c] = self.spent() - begun
+        self.setup_seconds[c] = self.spent() - begun
         for m, method in enumerate(self.methods):
-            self.on_step(f"{method.id} (look)")
+            self._step(f"{method.id} (look)")
             if self.spent() > _LOOK_LIMIT * self.max_seconds:
                 self._skip(c, m, f"{self.max_seconds:g} s were spent before its turn")
             else:
@@ -221,7 +237,7 @@ class _Run(Generic[S]):
 
     def _leave_out(self, c: int, reason: str) -> None:
         for m, method in enumerate(self.methods):
-            self.on_step(f"{method.id} (look)")
+            self._step(f"{method.id} (look)")
             self._skip(c, m, reason)
 
     def _look(self, case: Case[S], subject: S, method: Method[S]) -> _Look:
@@ -271,14 +287,15 @@ class _Run(Generic[S]):
         chosen = self._choose()
         for c in range(len(self.cases)):
             if c not in chosen:
-                for m, method in enumerate(self.methods):
-                    self.on_step(method.id)
+                for m in self._all:
+                    self._step(self.methods[m].id, visits=_ROUNDS)
                     if self.looks[c, m].can_be_timed:
                         self._skip(c, m, f"timing this size does not fit into {self.max_seconds:g} s")
+        visits = [(c, round_) for round_ in range(_ROUNDS) for c in chosen]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for position, c in enumerate(chosen):
-                self._time_case(c, chosen[position + 1 :])
+            for position, (c, _) in enumerate(visits):
+                self._visit(c, [later for later, _ in visits[position + 1 :]])
 
     def _choose(self) -> list[int]:
         """The cases that can be paid for, in the order in which a cut hurts least."""
@@ -286,7 +303,7 @@ class _Run(Generic[S]):
         left = self.left()
         chosen: list[int] = []
         for position, c in enumerate(waiting):
-            cost, is_last = self._cost(c), position == len(waiting) - 1
+            cost, is_last = _ROUNDS * self._least(c), position == len(waiting) - 1
             # One size must not starve the others: none gets more than half of what is left.
             if not chosen or cost <= left * (1.0 if is_last else 0.5):
                 chosen.append(c)
@@ -297,64 +314,90 @@ class _Run(Generic[S]):
     def _all(self) -> range:
         return range(len(self.methods))
 
-    def _cost(self, c: int) -> float:
-        """Seconds that timing case `c` takes at the least, the limit included."""
-        calls = [self._least(c, m) for m in self._all if self.looks[c, m].can_be_timed]
-        return self.build_seconds[c] + sum(calls) + 2 * sum(calls) / len(calls)
+    def _needs(self, c: int) -> list[float]:
+        """Seconds that each method of a case needs at the least in one visit."""
+        looks = [self.looks[c, m] for m in self._all]
+        return [max(_LEAST_SECONDS, _FEWEST_BLOCKS * look.once) for look in looks if look.can_be_timed]
 
-    def _least(self, c: int, m: int) -> float:
-        return max(_LEAST_SECONDS, _CALLS * self.looks[c, m].once)
+    def _least(self, c: int) -> float:
+        """Seconds that one visit to a case takes at the least, the limit included."""
+        needs = self._needs(c)
+        return self.setup_seconds[c] + sum(needs) * (1 + 1 / len(needs))
 
-    def _share(self, c: int, from_method: int, later: Sequence[int]) -> float:
-        """Seconds for each quick call, after the slow ones of all that is to come have got what they need."""
-        waiting = [(c, m) for m in self._all if m >= from_method]
-        waiting += [(other, m) for other in later for m in self._all]
-        needs = [self._least(*key) for key in waiting if self.looks[key].can_be_timed]
-        needs += [_LEAST_SECONDS] * (2 * len(later) + 2)  # the limits
-        left, share = self.left() - sum(self.build_seconds[other] for other in later), _MOST_SECONDS
+    def _share(self, c: int, later: Sequence[int]) -> float:
+        """Seconds for each quick call of a visit, once the slow ones of all visits to come have what they need."""
+        needs = [need for case in (c, *later) for need in (*self._needs(case), _LEAST_SECONDS)]
+        left = _RESERVE * (self.left() - sum(self.setup_seconds[case] for case in (c, *later)))
+        share = _MOST_SECONDS
         for _ in range(4):  # what is slow depends on the share, and the share on what is slow
             slow = [need for need in needs if need > share]
-            quick = len(needs) - len(slow)
-            share = (_RESERVE * left - sum(slow)) / max(quick, 1)
+            share = (left - sum(slow)) / max(len(needs) - len(slow), 1)
         return min(max(share, _LEAST_SECONDS), _MOST_SECONDS)
 
-    def _time_case(self, c: int, later: Sequence[int]) -> None:
-        case = self.cases[c]
+    def _visit(self, c: int, later: Sequence[int]) -> None:
+        """Times every method of a case, and its limit, once more.
+
+        Each point is visited several times in a run, so that what disturbs the machine for a second does not
+        decide any of them, and shows in the spread.
+        """
+        case, share = self.cases[c], self._share(c, later)
+        if self.left() <= self.setup_seconds[c]:
+            self._miss(c)
+            return
+        begun = self.spent()
         subject = case.build()
-        limits = [self._time_limit(case, subject, self._share(c, 0, later))]
+        limit = case.limit(subject)
+        self.setup_seconds[c] = self.spent() - begun
+        once = self._timed(limit)[1]
+        if self.left() > 0 or c not in self.limit_samples:
+            self.limit_samples.setdefault(c, []).extend(self._sample((c, None), limit, once, share))
+        del limit
         for m, method in enumerate(self.methods):
-            self.on_step(f"{method.id} {case.source}")
+            self._step(f"{method.id} {case.source}")
             look = self.looks[c, m]
             if not look.can_be_timed:
                 continue
-            if _CALLS * look.once > self.left():
-                self._skip(c, m, self._too_late(_CALLS * look.once))
+            if _FEWEST_BLOCKS * look.once > self.left():
+                if (c, m) not in self.samples:
+                    self._skip(c, m, self._too_late(_FEWEST_BLOCKS * look.once))
                 continue
             try:
-                self.timings[c, m] = self._time(method.prepare(subject), look, self._share(c, m, later))
+                call = method.prepare(subject)
+                after = gc.collect if look.cyclic else None
+                self.samples.setdefault((c, m), []).extend(self._sample((c, m), call, look.once, share, after))
             except Exception as error:  # noqa: BLE001  # what a method raises is one of the answers
                 self.looks[c, m] = dataclasses.replace(look, error=_line(error))
-        if self.left() > 0:
-            # Again at the end: the machine may have been busy with something else the first time.
-            limits.append(self._time_limit(case, subject, self._share(c, len(self.methods), later)))
-        timing = min(limits, key=lambda one: one.median_seconds)
-        self.limits[c] = Limit(case.source, case.numel, case.bytes, timing)
+
+    def _miss(self, c: int) -> None:
+        """Notes that the time is over for what has not been timed at all."""
+        for m, method in enumerate(self.methods):
+            self._step(f"{method.id} {self.cases[c].source}")
+            if self.looks[c, m].can_be_timed and (c, m) not in self.samples:
+                self._skip(c, m, self._too_late(self.setup_seconds[c]))
+
+    def _sample(
+        self,
+        key: tuple[int, int | None],
+        call: Callable[[], object],
+        once: float,
+        seconds: float,
+        after: Callable[[], object] | None = None,
+    ) -> list[float]:
+        if after is not None:
+            # Copies that only the garbage collector frees would pile up: it stands still while a block is timed.
+            self.numbers[key] = 1
+        elif key not in self.numbers:
+            self.numbers[key] = calls_per_block(call, block_seconds=seconds / _BLOCKS, once=once)
+        blocks = _BLOCKS
+        if self.numbers[key] == 1:
+            blocks = max(_FEWEST_BLOCKS, int(seconds / once))
+        return sample_times(call, number=self.numbers[key], blocks=blocks, after_block=after)
 
     def _too_late(self, needed: float) -> str:
         if self.left() <= 0:
             return f"{self.max_seconds:g} s were spent before its turn"
         left = format_seconds(self.left())
         return f"{left} were left of {self.max_seconds:g} s, and it takes {format_seconds(needed)}"
-
-    def _time_limit(self, case: Case[S], subject: S, seconds: float) -> Timing:
-        call = case.limit(subject)
-        return time_within(call, seconds=seconds, once=self._timed(call)[1])
-
-    def _time(self, call: Callable[[], object], look: _Look, seconds: float) -> Timing:
-        if not look.cyclic:
-            return time_within(call, seconds=seconds, once=look.once)
-        # Copies that only the garbage collector frees would pile up: it stands still while a block is timed.
-        return time_within(call, seconds=seconds, once=look.once, after_block=gc.collect)
 
 
 def _spread_out(cases: Sequence[Case[S]]) -> list[int]:

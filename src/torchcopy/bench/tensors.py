@@ -187,7 +187,7 @@ def _parse_sources(names: Iterable[str] | None, dtype: torch.dtype) -> tuple[Sou
     for kind in kinds:
         if kind not in available_kinds(dtype):
             raise InputError(
-                f"a {dtype_name(dtype)} tensor cannot require grad, so there is no source {kind!r} of it: "
+                f"tensors of {dtype_name(dtype)} cannot require grad, so there is no source {kind!r} of them: "
                 f"use one of {', '.join(available_kinds(dtype))}"
             )
     return kinds

@@ -128,17 +128,20 @@ def _measure(options: dict[str, Any], *, max_seconds: float, against: BenchRepor
     from .._errors import InputError
     from ..bench.models import bench_model, find_model_methods
     from ..bench.preflight import parse_sizes
+    from ..bench.runner import STEPS
     from ..bench.tensors import bench_tensors
     from ..reporters.terminal import progress
     from ..semantics.catalogue import find_methods
     from ..semantics.sources import available_kinds, parse_dtype
 
+    if str(Path.cwd()) not in sys.path:  # `--model` and `--method` may name a file in the folder one stands in
+        sys.path.insert(0, str(Path.cwd()))
     methods, sizes, sources = (split_commas(options[name]) for name in ("method", "size", "source"))
     if options["model"] is not None:
         for name in ("size", "source"):
             if options[name]:
                 raise InputError(f"`--{name}` is for tensors and `--model` for models: leave one of them out")
-        total = 2 * len(find_model_methods(methods))
+        total = STEPS * len(find_model_methods(methods))
         with progress("measuring", total=total) as advance:
             return bench_model(
                 options["model"],
@@ -152,7 +155,7 @@ def _measure(options: dict[str, Any], *, max_seconds: float, against: BenchRepor
     dtype = parse_dtype(options["dtype"] or "float32")
     if sources == ["all"]:
         sources = list(available_kinds(dtype))
-    total = 2 * len(find_methods(methods)) * len(parse_sizes(sizes)) * len(sources or ["no_grad"])
+    total = STEPS * len(find_methods(methods)) * len(parse_sizes(sizes)) * len(sources or ["no_grad"])
     with progress("measuring", total=total) as advance:
         return bench_tensors(
             methods,

@@ -20,7 +20,8 @@ from ..semantics.timing import Timing
 from .terminal import console, yes_no
 
 _MOST_CHANGES = 20
-_GAP = 0
+_FEW_NAMES = 4
+_STYLES = {"slower": "red", "raises": "red", "faster": "green"}
 _BUSY_SHARE = 0.5  # of the cores: with more load than this from others, times cannot be trusted
 
 LEGEND = (
@@ -231,7 +232,7 @@ def memory_cells(m: Measurement) -> tuple[str, str, str, str]:
 
 
 def _table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP), collapse_padding=True)
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0, collapse_padding=True)
 
 
 def _name(m: Measurement) -> Text:
@@ -267,21 +268,34 @@ def show_comparison(comparison: Comparison) -> None:
     out.print(Text(summary(comparison), style="bold"))
     if not comparison.same_machine:
         _dim(out, "Another machine or other versions: only times relative to each run's own limit are compared.")
-    shown = [change for change in comparison.changes if change.verdict != "same"]
-    if not shown:
-        return
-    table = _table()
-    for title in ("", "method", "source", "elements"):
-        table.add_column(title, no_wrap=title != "source", overflow="fold")
-    for title in ("then", "now", "change"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for change in shown[:_MOST_CHANGES]:
-        style = {"slower": "red", "raises": "red", "faster": "green"}.get(change.verdict, "dim")
-        table.add_row(Text(change.verdict, style=style), *change_cells(change))
-    out.print(table)
-    if len(shown) > _MOST_CHANGES:
-        _dim(out, f"… and {len(shown) - _MOST_CHANGES} more; all of them: --json FILE.")
-    _dim(out, "Slower, faster: by more than 10 %, quartiles apart, times as multiples of each run's own limit.")
+    judged = [change for change in comparison.changes if change.verdict in _STYLES]
+    if judged:
+        table = _table()
+        for title in ("", "method", "source", "elements"):
+            table.add_column(title, no_wrap=title != "source", overflow="fold")
+        for title in ("then", "now", "change"):
+            table.add_column(title, justify="right", no_wrap=True)
+        for change in judged[:_MOST_CHANGES]:
+            table.add_row(Text(change.verdict, style=_STYLES[change.verdict]), *change_cells(change))
+        out.print(table)
+        if len(judged) > _MOST_CHANGES:
+            _dim(out, f"… and {len(judged) - _MOST_CHANGES} more; all of them: --json FILE.")
+        _dim(out, "Slower, faster: by more than 10 %, quartiles apart, times as multiples of each run's own limit.")
+    for line in unmatched(comparison):
+        _dim(out, line)
+
+
+def unmatched(comparison: Comparison) -> list[str]:
+    """What only one of the two benches timed, a line for each reason, source and size; and what raises now."""
+    lines = [f"{c.method} raises now on {c.source}: {c.note}" for c in comparison.changes if c.verdict == "raises"]
+    groups: dict[tuple[str, str, int, str], list[str]] = {}
+    for c in comparison.changes:
+        if c.verdict in ("gone", "new"):
+            groups.setdefault((c.verdict, c.source, c.numel, c.note or "not measured then"), []).append(c.method)
+    for (verdict, source, numel, note), methods in groups.items():
+        named = ", ".join(methods) if len(methods) <= _FEW_NAMES else f"{len(methods)} methods"
+        lines.append(f"{verdict}: {named} on {source}, {format_size(numel)} elements: {note}")
+    return list(dict.fromkeys(lines))
 
 
 def summary(comparison: Comparison) -> str:

@@ -24,6 +24,7 @@ from .bench import (
     source_name,
     spread,
     summary,
+    unmatched,
 )
 
 
@@ -95,6 +96,7 @@ def _page(report: BenchReport, comparison: Comparison | None) -> dict[str, Any]:
         "size_shown": max(timed, default=sizes[-1]),
         "limits": _limits(report),
         "summary": None if comparison is None else summary(comparison),
+        "unmatched": [] if comparison is None else unmatched(comparison),
         "changes": [] if comparison is None else _changes(comparison),
     }
 
@@ -151,4 +153,5 @@ def _limits(report: BenchReport) -> list[tuple[str, ...]]:
 
 
 def _changes(comparison: Comparison) -> list[tuple[str, tuple[str, ...]]]:
-    return [(change.verdict, change_cells(change)) for change in comparison.changes if change.verdict != "same"]
+    judged = ("slower", "faster", "raises")
+    return [(change.verdict, change_cells(change)) for change in comparison.changes if change.verdict in judged]

@@ -13,7 +13,6 @@ import torch
 Comparison = Literal["faster", "slower", "too close to call"]
 
 _FEWEST_RUNS = 5
-_BLOCKS = 9
 _FEWEST_IN_BLOCK = 20  # fewer calls are timed one by one
 
 
@@ -96,48 +95,56 @@ def time_call(call: Callable[[], object], *, min_seconds: float = 0.05) -> Timin
     return Timing(median, low, high, len(times))
 
 
-def time_within(
+def calls_per_block(call: Callable[[], object], *, block_seconds: float, once: float) -> int:
+    """How many calls of `call` make a block of about `block_seconds`; 1 where a call is long enough by itself.
+
+    Args:
+        call: what will be timed; it runs up to 100 times here. What it shares or changes is up to it.
+        block_seconds: how long a block shall take.
+        once: what one call takes, as far as is known.
+    """
+    number = round(block_seconds / max(once, 1e-8))
+    if number < _FEWEST_IN_BLOCK:
+        return 1
+    warm: float = _timer(call).timeit(min(number, 100)).median
+    return max(1, round(block_seconds / max(warm, 1e-8)))
+
+
+def sample_times(
     call: Callable[[], object],
     *,
-    seconds: float,
-    once: float,
+    number: int,
+    blocks: int,
     after_block: Callable[[], object] | None = None,
-) -> Timing:
-    """Times `call`, which is warm already, in about `seconds`, or in five calls where those take longer.
+) -> list[float]:
+    """Times of one call, measured in `blocks` blocks of `number` calls; `call` is warm already.
 
     Uses as many threads as PyTorch is set to. Synchronises CUDA around each block. What `call` shares or changes
     is up to `call`.
 
     Args:
         call: what is timed, the giving back of what it returns included.
-        seconds: time to spend.
-        once: what one call takes, as far as is known.
-        after_block: called after each block of calls, outside the time that is taken; a block is one call then.
+        number: calls in a block.
+        blocks: number of blocks.
+        after_block: called after each block, outside the time that is taken.
     """
-    block = seconds / _BLOCKS
-    number = round(block / max(once, 1e-8))
-    if number >= _FEWEST_IN_BLOCK and after_block is None:
-        timer = _timer(call)
-        number = max(1, round(block / max(timer.timeit(min(number, 100)).median, 1e-8)))
-        times = [timer.timeit(number).median for _ in range(_BLOCKS)]
-    else:
-        times = _time_singly(call, max(_FEWEST_RUNS, int(seconds / max(once, 1e-8))), after_block)
-    low, median, high = quartiles(times)
-    return Timing(median, low, high, len(times))
-
-
-def _time_singly(
-    call: Callable[[], object], runs: int, after_each: Callable[[], object] | None = None
-) -> list[float]:
-    """Times of `runs` calls, by the clock of `torch.utils.benchmark`, whose `Timer` warms up before each one."""
     from torch.utils.benchmark import timer as clock
 
-    single, times = timeit.Timer("call()", globals={"call": call}, timer=clock), []
-    for _ in range(runs):
-        times.append(max(single.timeit(1), 1e-9))
-        if after_each is not None:
-            after_each()
+    times = []
+    # `Timer` warms up before each block, which single calls that take long cannot afford: those get its clock only.
+    single = timeit.Timer("call()", globals={"call": call}, timer=clock)
+    several = _timer(call)
+    for _ in range(blocks):
+        times.append(max(single.timeit(1), 1e-9) if number == 1 else several.timeit(number).median)
+        if after_block is not None:
+            after_block()
     return times
+
+
+def timing_of(times: list[float]) -> Timing:
+    """The median and the quartiles of single times."""
+    low, median, high = quartiles(times)
+    return Timing(median, low, high, len(times))
 
 
 def time_ratio(
