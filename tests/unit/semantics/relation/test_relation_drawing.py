@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from torchcopy.semantics import svg_sheet
-from torchcopy.semantics.relation import relate
+from torchcopy.semantics.relation import relate, svg_sheet
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -130,7 +130,7 @@ METHODS = {
 def test_every_method(make, facts, sentence):
     a = leaf()
     relation = relate(a, make(a))
-    assert (relation.memory, relation.graph, relation.same_version_counter) == facts
+    assert (relation.memory, relation.graph, relation.shares_version_counter) == facts
     assert str(relation) == sentence
 
 
@@ -181,7 +181,7 @@ def test_views_of_one_storage(cut, memory, shared_bytes):
     relation = relate(*cut(torch.arange(100.0)))
     assert (relation.memory, relation.shared_bytes) == (memory, shared_bytes)
     assert relation.same_storage
-    assert relation.same_version_counter
+    assert relation.shares_version_counter
 
 
 def test_partial_overlap_is_said_in_numbers():
@@ -383,7 +383,7 @@ def test_a_difference_beyond_the_first_piece_is_found():
 
 
 def test_values_are_not_read_on_request(monkeypatch):
-    monkeypatch.setattr("torchcopy.semantics.relation_pair.same_values", None)
+    monkeypatch.setattr("torchcopy.semantics.relation.pair.same_values", None)
     relation = relate(plain(), plain(), values=False)
     assert relation.same_values is None
     assert "their values were not compared" in str(relation)
@@ -391,7 +391,7 @@ def test_values_are_not_read_on_request(monkeypatch):
 
 
 def test_bytes_read_in_the_same_way_are_not_compared(monkeypatch):
-    monkeypatch.setattr("torchcopy.semantics.relation_pair.same_values", None)
+    monkeypatch.setattr("torchcopy.semantics.relation.pair.same_values", None)
     a = leaf()
     assert relate(a, a.detach()).same_values is True
     assert relate(*lazy_pair()).same_values is True
@@ -526,13 +526,13 @@ def test_inference_tensors_have_no_counter():
     with torch.inference_mode():
         a = torch.ones(4)
         relation = relate(a, a[1:])
-    assert (relation.memory, relation.same_version_counter) == ("overlap", None)
+    assert (relation.memory, relation.shares_version_counter) == ("overlap", None)
     assert "Inference tensors have no version counter" in str(relation)
 
 
 def test_tensors_of_two_storages_have_two_counters():
     with torch.inference_mode():
-        assert relate(torch.ones(4), torch.ones(4)).same_version_counter is False
+        assert relate(torch.ones(4), torch.ones(4)).shares_version_counter is False
 
 
 def test_conjugate_and_negative_views():
@@ -575,7 +575,7 @@ def test_inputs_are_unchanged_in_every_mode(make, facts, sentence, mode):
         relation = relate(a, b)
         json.dumps(relation.to_dict())
         assert relation.to_svg()
-        assert (relation.memory, relation.graph, relation.same_version_counter) == facts
+        assert (relation.memory, relation.graph, relation.shares_version_counter) == facts
     assert (state(a), state(b)) == before
 
 

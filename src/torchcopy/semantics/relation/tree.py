@@ -7,12 +7,12 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import relation_tree_drawing, relation_tree_wording
+from . import tree_drawing, tree_wording
 from .graph_path import GraphReader
 from .overlap import ByteSet
-from .relation_pair import Memory, Relation, memory_of, plain_data, relate_tensors
-from .relation_parts import Part, parts_of, shared_bytes, viewed_bytes
-from .relation_paths import PathTensor, tensors_in
+from .pair import Memory, Relation, memory_of, plain_data, relate_tensors
+from .parts import Part, parts_of, shared_bytes, viewed_bytes
+from .paths import PathTensor, tensors_in
 
 # Pairs of tensors at different paths that are looked at for common bytes.
 _MAX_CROSSINGS = 10_000
@@ -121,7 +121,7 @@ class TreeRelation:
         raise KeyError(path)
 
     def __str__(self) -> str:
-        return relation_tree_wording.tree_text(self)
+        return tree_wording.tree_text(self)
 
     def __repr__(self) -> str:
         s = self.summary
@@ -131,7 +131,7 @@ class TreeRelation:
         )
 
     def _repr_html_(self) -> str:
-        return relation_tree_drawing.tree_html(self)
+        return tree_drawing.tree_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data, ready for JSON, with the sentences it prints as under `text`."""
@@ -139,11 +139,11 @@ class TreeRelation:
 
     def to_mermaid(self) -> str:
         """The paths of both sides and what they share, as a Mermaid flowchart."""
-        return relation_tree_drawing.tree_mermaid(self)
+        return tree_drawing.tree_mermaid(self)
 
     def to_svg(self) -> str:
         """The paths of both sides and what they share, as an SVG picture."""
-        return relation_tree_drawing.tree_svg(self)
+        return tree_drawing.tree_svg(self)
 
 
 @dataclass(frozen=True, slots=True)

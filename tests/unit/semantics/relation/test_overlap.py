@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchcopy.semantics import overlap
-from torchcopy.semantics.overlap import (
+from torchcopy.semantics.relation import overlap
+from torchcopy.semantics.relation.overlap import (
     ByteSet,
     byte_set,
     shared_byte_count,

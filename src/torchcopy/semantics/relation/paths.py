@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .._errors import InputError
+from ..._errors import InputError
 
 ACCEPTED = "a tensor, or an `nn.Module`, optimizer, dict, list, tuple or dataclass that holds tensors"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .relation_parts import flattened, wraps_tensors
+from .parts import flattened, wraps_tensors
 
 # Elements compared at a time: small enough to stay in the cache; on an accelerator, large enough to keep it busy.
 _PIECE_CPU, _PIECE_ELSEWHERE = 1 << 20, 1 << 24

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from .._errors import InputError
+from ..._errors import InputError
 
 Graph = Literal["none", "a→b", "b→a", "common"]
 """`a→b`: b was computed from a, so gradients of b flow to a. `common`: neither, but both from something."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._tensors import format_bytes
+from ..._tensors import format_bytes
 
 if TYPE_CHECKING:
-    from .relation_pair import Relation, Side
-    from .relation_parts import TensorFacts
+    from .pair import Relation, Side
+    from .parts import TensorFacts
 
 # Nodes of a way that are named before the middle is left out.
 _NODES_NAMED = 4
@@ -57,7 +57,7 @@ def _same_bytes(r: Relation) -> str:
         return "a and b are two storages on the same memory"
     if source is not None:
         return f"{_other(source)} is {_kind_of_view(r)} of {source}"
-    if r.same_version_counter is False:
+    if r.shares_version_counter is False:
         return "a and b are aliases of the same bytes, as `.data` makes them"
     return "a and b view the same bytes"
 
@@ -76,7 +76,7 @@ def _some_bytes(r: Relation) -> str:
 def _kind_of_view(r: Relation) -> str:
     if r.graph in ("a→b", "b→a"):
         return "a view"
-    if r.same_version_counter is False:
+    if r.shares_version_counter is False:
         return "a `.data` alias"
     return "a detached view" if r.a.requires_grad != r.b.requires_grad else "a view"
 
@@ -157,13 +157,13 @@ def nodes_text(nodes: tuple[str, ...]) -> str:
 def _version_sentences(r: Relation) -> list[str]:
     if r.same_tensor or r.memory == "lazy" or not (r.shared_bytes or r.same_storage):
         return []
-    if r.same_version_counter is False and r.shared_bytes:
+    if r.shares_version_counter is False and r.shared_bytes:
         source = source_of(r)
         who = _other(source) if source else "one of them"
         return [f"Their version counters are separate, so autograd does not notice writes through {who}"]
-    if r.same_version_counter and not r.shared_bytes and r.a.viewed_bytes and r.b.viewed_bytes:
+    if r.shares_version_counter and not r.shared_bytes and r.a.viewed_bytes and r.b.viewed_bytes:
         return ["They share a version counter, so autograd takes a write to one for a write to the other"]
-    if r.same_version_counter is None and r.shared_bytes and (r.a.inference or r.b.inference):
+    if r.shares_version_counter is None and r.shared_bytes and (r.a.inference or r.b.inference):
         return ["Inference tensors have no version counter, so autograd does not notice writes"]
     return []
 

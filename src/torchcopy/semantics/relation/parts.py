@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .. import _torch_private
-from .._errors import InputError
-from .._tensors import dtype_name
+from ... import _torch_private
+from ..._errors import InputError
+from ..._tensors import dtype_name
 from .overlap import ByteSet, byte_set, union_byte_count, union_shared_byte_count
 
 _ROWS_COMPRESSED = (torch.sparse_csr, torch.sparse_bsr)

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from .. import _torch_private
-from . import relation_drawing, relation_wording
+from ... import _torch_private
+from . import drawing, wording
 from .graph_path import Graph, GraphReader, graph_path
-from .relation_parts import (
+from .parts import (
     Part,
     StorageFacts,
     TensorFacts,
@@ -21,7 +21,7 @@ from .relation_parts import (
     tensor_facts,
     wraps_tensors,
 )
-from .relation_values import same_values
+from .values import same_values
 
 Memory = Literal["same", "overlap", "lazy", "separate"]
 """`same`: exactly the same bytes. `overlap`: some bytes are common. `lazy`: common until the first write to either.
@@ -43,7 +43,7 @@ class Relation:
         shared_bytes: how many bytes both read, each counted once; exact, gaps between strided elements left out.
             For `lazy`, how many are common until the first write.
         same_storage: whether they view one storage object.
-        same_version_counter: whether a write to one is seen in the other's `_version`; None where it cannot be
+        shares_version_counter: whether a write to one is seen in the other's `_version`; None where it cannot be
             told, as for tensors made in inference mode.
         graph: `a→b`: b was computed from a, so gradients of b flow to a. `b→a`: the other way. `common`: neither,
             but both were computed from something. `none`: no way between them.
@@ -64,7 +64,7 @@ class Relation:
     memory: Memory
     shared_bytes: int
     same_storage: bool
-    same_version_counter: bool | None
+    shares_version_counter: bool | None
     graph: Graph
     graph_path: tuple[str, ...]
     common_at: int | None
@@ -78,7 +78,7 @@ class Relation:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return relation_wording.pair_text(self)
+        return wording.pair_text(self)
 
     def __repr__(self) -> str:
         return (
@@ -87,7 +87,7 @@ class Relation:
         )
 
     def _repr_html_(self) -> str:
-        return relation_drawing.pair_html(self)
+        return drawing.pair_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data, ready for JSON, with the sentence it prints as under `text`."""
@@ -95,11 +95,11 @@ class Relation:
 
     def to_mermaid(self) -> str:
         """Storages and graph as a Mermaid flowchart, for a Markdown page."""
-        return relation_drawing.pair_mermaid(self)
+        return drawing.pair_mermaid(self)
 
     def to_svg(self) -> str:
         """Storages, with the bytes that each tensor views to scale, and the graph, as an SVG picture."""
-        return relation_drawing.pair_svg(self)
+        return drawing.pair_svg(self)
 
 
 def relate_tensors(
@@ -131,7 +131,7 @@ def relate_tensors(
         memory=memory,
         shared_bytes=shared,
         same_storage=same_storage,
-        same_version_counter=_same_version_counter(a, b, share=same_storage or shared > 0),
+        shares_version_counter=_shares_version_counter(a, b, share=same_storage or shared > 0),
         graph=way.graph,
         graph_path=way.nodes,
         common_at=way.common_at,
@@ -163,7 +163,7 @@ def _lazily_shared(p: Part, q: Part) -> bool:
     return p.storage != q.storage and p.lazy and q.lazy
 
 
-def _same_version_counter(a: Tensor, b: Tensor, *, share: bool) -> bool | None:
+def _shares_version_counter(a: Tensor, b: Tensor, *, share: bool) -> bool | None:
     if not share:  # a counter belongs to tensors of one storage; without one there is nothing to probe
         return False
     return _torch_private.shares_version_counter(a, b)

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._tensors import format_bytes
-from .relation_drawing import quoted
-from .relation_tree_wording import kind_of
+from ..._tensors import format_bytes
+from .drawing import quoted
 from .svg_sheet import MARGIN, WIDTH, Sheet, shortened
+from .tree_wording import kind_of
 
 if TYPE_CHECKING:
-    from .relation_pair import Memory, Relation
-    from .relation_tree import TreeRelation
+    from .pair import Memory, Relation
+    from .tree import TreeRelation
 
 _ROWS_DRAWN = 24
 _ROWS_IN_TABLE = 50

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .._tensors import format_bytes
+from ..._tensors import format_bytes
 from .overlap import ByteSet
-from .relation_wording import gradient_clause
 from .svg_sheet import MARGIN, WIDTH, Sheet, box_width
+from .wording import gradient_clause
 
 if TYPE_CHECKING:
-    from .relation_pair import Relation, Side
-    from .relation_parts import PartFacts
+    from .pair import Relation, Side
+    from .parts import PartFacts
 
 _BAR_LEFT, _BAR_WIDTH = 130, 400
 _NOTE_LEFT = _BAR_LEFT + _BAR_WIDTH + 14
@@ -283,7 +283,7 @@ def pair_html(r: Relation) -> str:
     rows = {
         "memory": f"{r.memory}, {r.shared_bytes:,} bytes shared",
         "same storage": _answer(r.same_storage),
-        "same version counter": _answer(r.same_version_counter),
+        "same version counter": _answer(r.shares_version_counter),
         "graph": f"{r.graph}: {way}" if way else r.graph,
         "same values": _answer(r.same_values),
     }

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from torchcopy import InputError, _torch_private
-from torchcopy.semantics import relation_paths
+from torchcopy.semantics.relation import paths as path_module
 from torchcopy.semantics.relation import relate
-from torchcopy.semantics.relation_paths import tensors_in
+from torchcopy.semantics.relation.paths import tensors_in
 
 
 def model():
@@ -141,7 +141,7 @@ def test_one_container_at_two_paths_is_found_at_both():
 
 
 def test_what_doubles_on_every_level_is_refused(monkeypatch):
-    monkeypatch.setattr(relation_paths, "_MAX_PATHS", 1000)
+    monkeypatch.setattr(path_module, "_MAX_PATHS", 1000)
     container = [T]
     for _ in range(60):
         container = [container, container]
@@ -225,7 +225,7 @@ def test_lazy_memory_shared_across_paths():
 
 
 def test_too_many_crossings_are_cut_off(monkeypatch):
-    monkeypatch.setattr("torchcopy.semantics.relation_tree._MAX_CROSSINGS", 5)
+    monkeypatch.setattr("torchcopy.semantics.relation.tree._MAX_CROSSINGS", 5)
     x = torch.ones(20)
     views = [x[: k + 1] for k in range(20)]
     relation = relate(views, views)
@@ -404,7 +404,7 @@ def test_one_walk_of_the_graph_serves_all_pairs(monkeypatch):
     for _ in range(500):
         y = y + 1
     reads = 0
-    from torchcopy.semantics import graph_path
+    from torchcopy.semantics.relation import graph_path
 
     inputs = graph_path.GraphReader.inputs
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from torchcopy import InputError
-from torchcopy.semantics.graph_path import GraphPath, GraphReader, graph_path
+from torchcopy.semantics.relation.graph_path import GraphPath, GraphReader, graph_path
 
-graph_path_module = sys.modules["torchcopy.semantics.graph_path"]
+graph_path_module = sys.modules["torchcopy.semantics.relation.graph_path"]
 
 
 @pytest.fixture

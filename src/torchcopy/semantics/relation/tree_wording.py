@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from .._tensors import format_bytes
-from .relation_wording import shown
+from ..._tensors import format_bytes
+from .wording import shown
 
 if TYPE_CHECKING:
-    from .relation_pair import Relation
-    from .relation_tree import Crossing, PathRelation, TreeRelation
+    from .pair import Relation
+    from .tree import Crossing, PathRelation, TreeRelation
 
 # Paths named in one text; the rest is counted.
 _PATHS_NAMED = 10

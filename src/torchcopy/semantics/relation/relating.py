@@ -9,19 +9,17 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .. import _torch_private
-from .._errors import InputError
-from .relation_pair import Relation, relate_tensors
-from .relation_parts import parts_of
-from .relation_paths import ACCEPTED, is_container
-from .relation_tree import TreeRelation, relate_containers
+from ... import _torch_private
+from ..._errors import InputError
+from .pair import Relation, relate_tensors
+from .parts import parts_of
+from .paths import ACCEPTED, is_container
+from .tree import TreeRelation, relate_containers
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     Container = nn.Module | Optimizer | Mapping[Any, Any] | Sequence[Any] | DataclassInstance
-
-__all__ = ["Relation", "TreeRelation", "relate"]
 
 
 @overload
@@ -56,7 +54,7 @@ def relate(a: object, b: object, *, values: bool = True) -> Relation | TreeRelat
 
     Example:
         >>> import torch
-        >>> from torchcopy.semantics.relation import relate
+        >>> from torchcopy import relate
         >>> a = torch.ones(3, requires_grad=True)
         >>> print(relate(a, a.detach()))
         b is a detached view of a: writing one changes the other; gradients do not flow.
