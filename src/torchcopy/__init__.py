@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from ._version import __version__ as __version__
 
 # Each name is loaded from its module at first use, so that `import torchcopy` costs next to nothing.
 _MODULES = {

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__
+from .._version import __version__
 
 app = typer.Typer(
     name="torchcopy",
@@ -31,11 +31,3 @@ def _root(
     ] = False,
 ) -> None:
     del version
-
-
-def _register() -> None:
-    """Imports the command modules, each of which adds itself to `app`."""
-    from . import advise, bench, claims, doctor, table  # noqa: F401
-
-
-_register()

@@ -13,6 +13,7 @@ import torch
 
 from .. import _torch_private
 from .._torch_private import FastPath
+from .._version import __version__
 
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -98,8 +99,6 @@ class Diagnosis:
 
 def describe_machine() -> Machine:
     """Reads versions and hardware. Starts no computation, touches no tensor, synchronises nothing."""
-    from .. import __version__
-
     gpus = tuple(_gpu(index) for index in range(torch.cuda.device_count())) if torch.cuda.is_available() else ()
     return Machine(
         torch=torch.__version__,

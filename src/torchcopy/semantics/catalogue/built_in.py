@@ -1,50 +1,14 @@
-"""The catalogue: every way to copy a tensor, named once, as data.
-
-The table, the claims, the bench and the advice all read these entries; none of them keeps a list of its own.
-"""
+"""The ways to copy a tensor that PyTorch, Python and numpy offer, each named once, as data."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
-import difflib
-import importlib
-from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .. import _torch_private
-from .._errors import InputError
-
-
-@dataclasses.dataclass(frozen=True)
-class CopyMethod:
-    """One way to copy a tensor.
-
-    Attributes:
-        id: the name used in reports and for `--method`.
-        code: the expression as a user writes it; `t` is the tensor that is copied.
-        run: does what `code` says to the tensor it is given.
-        purpose: what it is for, in one sentence.
-        prefer: the id of the method to use instead, or None where this one is right for its purpose.
-        why: why the other one is to be preferred, or what to know about this one.
-    """
-
-    id: str
-    code: str
-    run: Callable[[Tensor], Tensor] = dataclasses.field(repr=False)
-    purpose: str = ""
-    prefer: str | None = None
-    why: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as plain data, ready for JSON; the function itself is left out."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "run"}
-
-
-# --- the methods that need more than an expression -----------------------------------------------------------
+from ... import _torch_private
+from .method import CopyMethod
 
 
 def other_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -83,7 +47,7 @@ def _state_dict_load(t: Tensor) -> Tensor:
     return result
 
 
-_BUILT_IN = (
+BUILT_IN = (
     CopyMethod(
         "assignment",
         "t",
@@ -293,121 +257,3 @@ _BUILT_IN = (
         "Parameters and buffers only: hooks, attributes and the optimizer stay behind.",
     ),
 )
-
-_methods: dict[str, CopyMethod] = {method.id: method for method in _BUILT_IN}
-
-
-# --- looking up and registering ------------------------------------------------------------------------------
-
-
-def register_method(
-    id: str,
-    run: Callable[[Tensor], Tensor],
-    *,
-    code: str | None = None,
-    purpose: str = "",
-    prefer: str | None = None,
-    why: str = "",
-) -> CopyMethod:
-    """Adds a way to copy of your own; the table, the bench and the advice then measure it like the others.
-
-    Nothing is copied, run or synchronised here: no storage is shared and no graph is touched.
-
-    Args:
-        id: a new name for it.
-        run: takes the source tensor, returns the copy.
-        code: the expression to show; `id(t)` if not given.
-        purpose: what it is for.
-        prefer: the id of a method to use instead, if any.
-        why: why.
-
-    Returns:
-        The entry, as it stands in the catalogue.
-
-    Raises:
-        InputError: the id is empty or taken, `run` cannot be called, or `prefer` names no method.
-
-    Example:
-        >>> import torchcopy as tc
-        >>> tc.register_method("times_one", lambda t: t * 1, code="t * 1").code
-        't * 1'
-        >>> tc.probe("times_one").main.graph
-        True
-        >>> tc.unregister_method("times_one")
-    """
-    if not isinstance(id, str) or not id or id != id.strip():
-        raise InputError(f"a copy method needs a name without surrounding spaces; got {id!r}")
-    if id in _methods:
-        raise InputError(f"a copy method named {id!r} exists already: choose another name")
-    if not callable(run):
-        raise InputError(f"copy method {id!r}: `run` must take a tensor and return one; got {run!r}")
-    if prefer is not None:
-        find_method(prefer)
-    method = CopyMethod(id, code if code is not None else f"{id}(t)", run, purpose, prefer, why)
-    _methods[id] = method
-    return method
-
-
-def unregister_method(id: str) -> None:
-    """Removes a method that `register_method` added; those of the catalogue itself stay.
-
-    No tensor is involved: nothing is shared, synchronised or changed but the catalogue.
-
-    Raises:
-        InputError: there is no such method, or it is one of the catalogue's own.
-    """
-    find_method(id)
-    if any(id == method.id for method in _BUILT_IN):
-        raise InputError(f"{id!r} is one of the catalogue's own methods and cannot be removed")
-    del _methods[id]
-
-
-def find_method(name: str) -> CopyMethod:
-    """The method called `name`; `package.module:function` takes a function of yours as a method.
-
-    Raises:
-        InputError: there is no such method, or the function cannot be imported.
-    """
-    if name in _methods:
-        return _methods[name]
-    if isinstance(name, str) and ":" in name:
-        return CopyMethod(
-            name, f"{name.rpartition(':')[2]}(t)", import_callable(name, "method"), "Your own function."
-        )
-    close = difflib.get_close_matches(str(name), _methods, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(_methods)}"
-    raise InputError(f"there is no copy method {name!r}: {hint}")
-
-
-def find_methods(names: Iterable[str] | None = None) -> tuple[CopyMethod, ...]:
-    """The methods called `names`, in that order, each once; all of the catalogue for None."""
-    if names is None:
-        return tuple(_methods.values())
-    if isinstance(names, str):
-        names = (names,)
-    return tuple(find_method(name) for name in dict.fromkeys(names))
-
-
-def import_callable(spec: str, what: str) -> Callable[..., Any]:
-    """What `package.module:attribute` names.
-
-    Raises:
-        InputError: one line saying which part is missing.
-    """
-    module_name, _, attribute = spec.partition(":")
-    if not module_name or not attribute:
-        raise InputError(f"{what} {spec!r} must read PACKAGE.MODULE:NAME, such as `mypackage.models:build`")
-    try:
-        found: Any = importlib.import_module(module_name)
-    except Exception as error:  # the user's module may fail in any way at import
-        raise InputError(
-            f"{what} {spec!r}: importing {module_name!r} failed: {type(error).__name__}: {error}"
-        ) from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise InputError(f"{what} {spec!r}: {module_name!r} has no attribute {attribute!r}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise InputError(f"{what} {spec!r}: `{attribute}` is {type(found).__name__}, not something to call")
-    result: Callable[..., Any] = found
-    return result
