@@ -20,11 +20,12 @@ from .._tensors import describe, dtype_name, first_byte, format_bytes, has_stora
 from ..semantics.catalogue import import_callable
 from ..semantics.machine import describe_machine
 from ..semantics.sources import parse_device, parse_dtype
+from .cases import Case, Method
 from .compare import check_comparable
 from .limit import list_limit
 from .preflight import check_max_seconds, check_memory
 from .records import BenchReport, Memory
-from .runner import Case, Method, run_cases
+from .runner import run_cases
 from .tensors import load_average, look_at_tensor
 
 Factory = Callable[[], nn.Module]

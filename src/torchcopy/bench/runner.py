@@ -13,7 +13,6 @@ import gc
 import time
 import warnings
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -23,6 +22,7 @@ from .. import _torch_private
 from .._tensors import format_seconds
 from ..semantics.allocation import Allocation, measure_allocation
 from ..semantics.timing import calls_per_block, sample_times, timing_of
+from .cases import Case, Method, spread_out
 from .records import Limit, Measurement, Memory, with_ratios
 
 S = TypeVar("S")
@@ -32,7 +32,7 @@ _LOOK_SHARE = 0.35  # of the time, for the look: sizes that it does not reach ar
 _LOOK_LIMIT = 0.6  # of the time: a look at one large case stops here
 _ROUNDS = 3  # visits to each point, spread over the run
 _BLOCKS = 4  # times taken in a visit
-_FEWEST_BLOCKS = 2  # of a slow call
+_FEWEST_BLOCKS = 2  # of a slow call, where time is short
 _LEAST_SECONDS = 0.0015  # for a quick call in a visit
 _MOST_SECONDS = 0.07
 _RESERVE = 0.85  # of the time that is left is planned: slow calls may turn out slower than they looked
@@ -40,44 +40,6 @@ _QUICK_SECONDS = 0.02  # calls below this are run once more, now that they are w
 
 STEPS = 1 + _ROUNDS
 """Steps of progress for each method on each case."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Method(Generic[S]):
-    """One way to copy what a case builds.
-
-    Attributes:
-        id: its name.
-        code: the expression.
-        prepare: sets up what the timed call does not include, and returns the call.
-    """
-
-    id: str
-    code: str
-    prepare: Callable[[S], Callable[[], object]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Case(Generic[S]):
-    """One thing to copy.
-
-    Attributes:
-        source: its name.
-        numel: number of elements.
-        bytes: bytes of them.
-        tensors: number of tensors.
-        build: makes it; it is given back before the next case.
-        limit: makes a warm `copy_` of it.
-        look: compares it with what a method returned; raises TypeError for what is no copy of any kind.
-    """
-
-    source: str
-    numel: int
-    bytes: int
-    tensors: int
-    build: Callable[[], S]
-    limit: Callable[[S], Callable[[], object]]
-    look: Callable[[S, object], tuple[bool | None, Memory]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +193,7 @@ class _Run(Generic[S]):
         for m, method in enumerate(self.methods):
             self._step(f"{method.id} (look)")
             if self.spent() > _LOOK_LIMIT * self.max_seconds:
-                self._skip(c, m, f"{self.max_seconds:g} s were spent before its turn")
+                self._skip(c, m, f"the others took so much of {self.max_seconds:g} s that it was not tried")
             else:
                 self.looks[c, m] = self._look(case, subject, method)
 
@@ -299,7 +261,7 @@ class _Run(Generic[S]):
 
     def _choose(self) -> list[int]:
         """The cases that can be paid for, in the order in which a cut hurts least."""
-        waiting = [c for c in _spread_out(self.cases) if any(self.looks[c, m].can_be_timed for m in self._all)]
+        waiting = [c for c in spread_out(self.cases) if any(self.looks[c, m].can_be_timed for m in self._all)]
         left = self.left()
         chosen: list[int] = []
         for position, c in enumerate(waiting):
@@ -324,15 +286,18 @@ class _Run(Generic[S]):
         needs = self._needs(c)
         return self.setup_seconds[c] + sum(needs) * (1 + 1 / len(needs))
 
-    def _share(self, c: int, later: Sequence[int]) -> float:
-        """Seconds for each quick call of a visit, once the slow ones of all visits to come have what they need."""
+    def _share(self, c: int, later: Sequence[int]) -> tuple[float, int]:
+        """Seconds for each quick call of a visit, and blocks for each slow one, for this visit and those to come."""
         needs = [need for case in (c, *later) for need in (*self._needs(case), _LEAST_SECONDS)]
         left = _RESERVE * (self.left() - sum(self.setup_seconds[case] for case in (c, *later)))
-        share = _MOST_SECONDS
+        share, slow = _MOST_SECONDS, needs
         for _ in range(4):  # what is slow depends on the share, and the share on what is slow
             slow = [need for need in needs if need > share]
             share = (left - sum(slow)) / max(len(needs) - len(slow), 1)
-        return min(max(share, _LEAST_SECONDS), _MOST_SECONDS)
+            share = min(max(share, _LEAST_SECONDS), _MOST_SECONDS)
+        spare = left - share * (len(needs) - len(slow))
+        plenty = spare / sum(slow) if slow else 1.0
+        return share, min(max(int(_FEWEST_BLOCKS * plenty), _FEWEST_BLOCKS), _BLOCKS)
 
     def _visit(self, c: int, later: Sequence[int]) -> None:
         """Times every method of a case, and its limit, once more.
@@ -340,18 +305,18 @@ class _Run(Generic[S]):
         Each point is visited several times in a run, so that what disturbs the machine for a second does not
         decide any of them, and shows in the spread.
         """
-        case, share = self.cases[c], self._share(c, later)
+        case, (share, slow_blocks) = self.cases[c], self._share(c, later)
         if self.left() <= self.setup_seconds[c]:
             self._miss(c)
             return
         begun = self.spent()
         subject = case.build()
         limit = case.limit(subject)
-        self.setup_seconds[c] = self.spent() - begun
         once = self._timed(limit)[1]
+        self.setup_seconds[c] = self.spent() - begun
         if self.left() > 0 or c not in self.limit_samples:
-            self.limit_samples.setdefault(c, []).extend(self._sample((c, None), limit, once, share))
-        del limit
+            self.limit_samples.setdefault(c, []).extend(self._sample((c, None), limit, once, share, _BLOCKS))
+        del limit  # and its buffer
         for m, method in enumerate(self.methods):
             self._step(f"{method.id} {case.source}")
             look = self.looks[c, m]
@@ -364,7 +329,8 @@ class _Run(Generic[S]):
             try:
                 call = method.prepare(subject)
                 after = gc.collect if look.cyclic else None
-                self.samples.setdefault((c, m), []).extend(self._sample((c, m), call, look.once, share, after))
+                times = self._sample((c, m), call, look.once, share, slow_blocks, after)
+                self.samples.setdefault((c, m), []).extend(times)
             except Exception as error:  # noqa: BLE001  # what a method raises is one of the answers
                 self.looks[c, m] = dataclasses.replace(look, error=_line(error))
 
@@ -381,6 +347,7 @@ class _Run(Generic[S]):
         call: Callable[[], object],
         once: float,
         seconds: float,
+        slow_blocks: int,
         after: Callable[[], object] | None = None,
     ) -> list[float]:
         if after is not None:
@@ -390,7 +357,7 @@ class _Run(Generic[S]):
             self.numbers[key] = calls_per_block(call, block_seconds=seconds / _BLOCKS, once=once)
         blocks = _BLOCKS
         if self.numbers[key] == 1:
-            blocks = max(_FEWEST_BLOCKS, int(seconds / once))
+            blocks = max(slow_blocks, int(seconds / once))
         return sample_times(call, number=self.numbers[key], blocks=blocks, after_block=after)
 
     def _too_late(self, needed: float) -> str:
@@ -398,21 +365,6 @@ class _Run(Generic[S]):
             return f"{self.max_seconds:g} s were spent before its turn"
         left = format_seconds(self.left())
         return f"{left} were left of {self.max_seconds:g} s, and it takes {format_seconds(needed)}"
-
-
-def _spread_out(cases: Sequence[Case[S]]) -> list[int]:
-    """The cases by size: smallest, largest, the middle between, and so on, so that a cut leaves a wide view."""
-    sizes = sorted({case.numel for case in cases})
-    order = [0, len(sizes) - 1]
-    gaps = deque([(0, len(sizes) - 1)])
-    while gaps:
-        low, high = gaps.popleft()
-        if high - low > 1:
-            middle = (low + high) // 2
-            order.append(middle)
-            gaps.extend([(low, middle), (middle, high)])
-    rank = {sizes[place]: position for position, place in reversed(list(enumerate(order)))}
-    return sorted(range(len(cases)), key=lambda c: rank[cases[c].numel])
 
 
 def _weak(result: object) -> weakref.ref[object] | None:

@@ -25,11 +25,12 @@ from ..semantics.sources import (
     parse_dtype,
     parse_source_kind,
 )
+from .cases import Case, Method
 from .compare import check_comparable
 from .limit import tensor_limit
 from .preflight import check_max_seconds, check_memory, format_size, free_memory_bytes, parse_sizes
 from .records import BenchReport, Memory
-from .runner import Case, Method, run_cases
+from .runner import run_cases
 
 DEFAULT_SOURCES: tuple[SourceKind, ...] = ("no_grad",)
 """The article copies `torch.randn(n)`: no gradient asked for."""
