@@ -88,9 +88,10 @@ MODEL_METHODS: tuple[Method[Subject], ...] = (
     Method("deepcopy_model", "copy.deepcopy(model)", _deepcopy_model),
     Method("deepcopy_state_dict", "copy.deepcopy(model.state_dict())", _deepcopy_state_dict),
     Method("clone_dict", "{k: t.detach().clone() for k, t in model.state_dict().items()}", _clone_dict),
-    Method("load_state_dict", "new = FACTORY(); new.load_state_dict(model.state_dict())", _load_state_dict),
     Method("foreach_copy_", "torch._foreach_copy_(warm, list(model.state_dict().values()))", _foreach_copy),
     Method("lazy_clones", "{k: torch._lazy_clone(t) for k, t in model.state_dict().items()}", _lazy_clones),
+    # Last, for making a new instance may take longer than all the others together.
+    Method("load_state_dict", "new = FACTORY(); new.load_state_dict(model.state_dict())", _load_state_dict),
 )
 """Ways to copy a model, each named once."""
 

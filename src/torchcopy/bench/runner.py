@@ -287,7 +287,7 @@ class _Run(Generic[S]):
         return self.setup_seconds[c] + sum(needs) * (1 + 1 / len(needs))
 
     def _share(self, c: int, later: Sequence[int]) -> tuple[float, int]:
-        """Seconds for each quick call of a visit, and blocks for each slow one, for this visit and those to come."""
+        """Seconds for each quick call, and blocks for each slow one, in this visit and those to come."""
         needs = [need for case in (c, *later) for need in (*self._needs(case), _LEAST_SECONDS)]
         left = _RESERVE * (self.left() - sum(self.setup_seconds[case] for case in (c, *later)))
         share, slow = _MOST_SECONDS, needs
