@@ -112,13 +112,13 @@ def check_comparable(
         raise InputError(
             f"the old result measured a {old.kind} bench, this is a {kind} bench: compare like with like"
         )
-    for what, then, now in (("device", old.device, device), ("dtype", old.dtype, dtype)):
-        if then != now:
-            raise InputError(f"the old result has {what} {then}, this bench {now}: measure with `--{what} {then}`")
     if kind == "model" and old.subject != subject:
         raise InputError(
             f"the old result measured model {old.subject!r}, this bench {subject!r}: compare one with itself"
         )
+    for what, then, now in (("device", old.device, device), ("dtype", old.dtype, dtype)):
+        if then != now:
+            raise InputError(f"the old result has {what} {then}, this bench {now}: measure with `--{what} {then}`")
     if keys is not None and not {m.key for m in old.measurements} & set(keys):
         raise InputError(
             "the old result has no method, source and size in common with this bench: choose the same ones"
