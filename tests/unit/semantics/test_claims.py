@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from torchcopy import InputError, MeasurementError
-from torchcopy.semantics import catalogue
-from torchcopy.semantics.catalogue import CopyMethod
+from torchcopy.semantics.catalogue import CopyMethod, registry
 from torchcopy.semantics.claims import (
     ARTICLES,
     CLAIMS,
@@ -250,8 +249,8 @@ def test_a_reproduction_that_fails_says_how():
 )
 def test_a_method_that_does_something_else_changes_the_verdict(monkeypatch, method, run, claim_id, expected):
     assert verdict(claim_id) != expected
-    entry = catalogue.find_method(method)
-    monkeypatch.setitem(catalogue._methods, method, CopyMethod(method, entry.code, run))
+    entry = registry.find_method(method)
+    monkeypatch.setitem(registry._methods, method, CopyMethod(method, entry.code, run))
     assert verdict(claim_id) == expected
 
 
