@@ -23,10 +23,11 @@ from ..semantics.sources import parse_device, parse_dtype
 from .cases import Case, Method
 from .compare import check_comparable
 from .limit import list_limit
+from .neighbours import watch_neighbours
 from .preflight import check_max_seconds, check_memory
 from .records import BenchReport, Memory
 from .runner import run_cases
-from .tensors import load_average, look_at_tensor
+from .tensors import look_at_tensor
 
 Factory = Callable[[], nn.Module]
 
@@ -178,7 +179,7 @@ def bench_model(
         if against is not None:
             keys = ((method.id, "model", numel) for method in chosen)
             check_comparable(against, kind="model", subject=name, device=str(place), dtype=dtypes, keys=keys)
-        load = load_average()
+        others = watch_neighbours()
         outcome = run_cases(
             [_case(subject, tensors)], chosen, device=place, max_seconds=seconds, on_step=on_step, started=started
         )
@@ -195,7 +196,7 @@ def bench_model(
         measurements=outcome.measurements,
         max_seconds=seconds,
         seconds=outcome.seconds,
-        load=load,
+        others_share=others(),
     )
 
 

@@ -157,7 +157,7 @@ class BenchReport:
         measurements: a record for each method, source and size, those left out included.
         max_seconds: the time that was allowed.
         seconds: the time that was spent.
-        load: processes that wanted to run on the machine just before, on average; None where it is not told.
+        others_share: share of all processors' time that other programs used meanwhile; None where it is not told.
     """
 
     kind: BenchKind
@@ -172,7 +172,7 @@ class BenchReport:
     measurements: tuple[Measurement, ...]
     max_seconds: float
     seconds: float
-    load: float | None = None
+    others_share: float | None = None
 
     @property
     def left_out(self) -> tuple[Measurement, ...]:
@@ -203,7 +203,7 @@ class BenchReport:
             "methods": list(self.methods),
             "max_seconds": self.max_seconds,
             "seconds": self.seconds,
-            "load": self.load,
+            "others_share": self.others_share,
             "ratio_to_best": "time over the time of the fastest method that makes a copy; 1 is the best",
             "ratio_to_limit": "time of the limit (a warm copy_) over the time; 1 is the speed of the memory",
             "limits": [limit.to_dict() for limit in self.limits],
@@ -245,7 +245,7 @@ class BenchReport:
             measurements=_tuple(Measurement.from_dict, data["measurements"]),
             max_seconds=float(data["max_seconds"]),
             seconds=float(data["seconds"]),
-            load=_maybe(float, data["load"]),
+            others_share=_maybe(float, data["others_share"]),
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -28,6 +27,7 @@ from ..semantics.sources import (
 from .cases import Case, Method
 from .compare import check_comparable
 from .limit import tensor_limit
+from .neighbours import watch_neighbours
 from .preflight import check_max_seconds, check_memory, format_size, free_memory_bytes, parse_sizes
 from .records import BenchReport, Memory
 from .runner import run_cases
@@ -88,7 +88,7 @@ def bench_tensors(
         name = dtype_name(kind)
         check_comparable(against, kind="tensors", subject="tensors", device=str(place), dtype=name, keys=keys)
     cases = [_built_case(source, numel, place, kind) for source in kinds for numel in numels]
-    load = load_average()
+    others = watch_neighbours()
     outcome = run_cases(
         cases, _methods(entries), device=place, max_seconds=seconds, on_step=on_step, started=started
     )
@@ -105,7 +105,7 @@ def bench_tensors(
         measurements=outcome.measurements,
         max_seconds=seconds,
         seconds=outcome.seconds,
-        load=load,
+        others_share=others(),
     )
 
 
@@ -147,7 +147,7 @@ def bench_tensor_values(
         subject, name = "tensors of your own", ", ".join(dtypes)
         check_comparable(against, kind="values", subject=subject, device=str(place), dtype=name, keys=keys)
     cases = [_value_case(name, t) for name, t in tensors.items()]
-    load = load_average()
+    others = watch_neighbours()
     outcome = run_cases(
         cases, _methods(entries), device=place, max_seconds=seconds, on_step=on_step, started=started
     )
@@ -164,16 +164,8 @@ def bench_tensor_values(
         measurements=outcome.measurements,
         max_seconds=seconds,
         seconds=outcome.seconds,
-        load=load,
+        others_share=others(),
     )
-
-
-def load_average() -> float | None:
-    """Processes that wanted to run, on average over the last minute; None where the system does not tell."""
-    try:
-        return os.getloadavg()[0]
-    except (AttributeError, OSError):
-        return None
 
 
 # --- checks --------------------------------------------------------------------------------------------------

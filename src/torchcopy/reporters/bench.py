@@ -22,7 +22,7 @@ from .terminal import console, yes_no
 _MOST_CHANGES = 20
 _FEW_NAMES = 4
 _STYLES = {"slower": "red", "raises": "red", "faster": "green"}
-_BUSY_SHARE = 0.5  # of the cores: with more load than this from others, times cannot be trusted
+_BUSY_SHARE = 0.1  # of the processors: when others use more than this, times cannot be trusted
 
 LEGEND = (
     "Time: median of one call, with the giving back of its result; ± half the distance of the quartiles. "
@@ -76,10 +76,8 @@ def notes(report: BenchReport) -> list[str]:
         lines.append(
             f"{len(report.left_out)} of {len(report.measurements)} were not timed: `--max-seconds` gives more time."
         )
-    if report.load is not None and report.load > _BUSY_SHARE * report.machine.cores:
-        lines.append(
-            f"The machine was busy (load {report.load:.1f} on {report.machine.cores} cores): times may be far off."
-        )
+    if report.others_share is not None and report.others_share > _BUSY_SHARE:
+        lines.append(f"Other programs used {report.others_share:.0%} of the processors: times may be far off.")
     lines += _raised(report.measurements)
     lines += _left_out(report)
     return lines

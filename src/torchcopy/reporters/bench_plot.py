@@ -129,7 +129,7 @@ def _foot(report: BenchReport, rows_left_out: int) -> str:
     lines = [str(report.machine)]
     if rows_left_out:
         lines.append(f"{rows_left_out} more sources are in the JSON and on the page.")
-    lines += [line for line in notes(report) if line.startswith("The machine was busy")]
+    lines += [line for line in notes(report) if line.startswith("Other programs")]
     return "\n".join(textwrap.fill(line, 150) for line in lines)
 
 

@@ -33,7 +33,7 @@ def report(*measurements, limits=(), **fields):
         "measurements": measurements,
         "max_seconds": 2.0,
         "seconds": 1.5,
-        "load": 0.1,
+        "others_share": 0.1,
     }
     return BenchReport(**{**plain, **fields})
 

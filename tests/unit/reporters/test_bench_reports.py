@@ -69,7 +69,7 @@ def make(methods=None, *, sources=("no_grad",), sizes=SIZES, change=1.0, **field
         "measurements": with_ratios(measurements, limits),
         "max_seconds": 60.0,
         "seconds": 12.0,
-        "load": 0.0,
+        "others_share": 0.0,
     }
     return BenchReport(**{**plain, **fields})
 
@@ -162,10 +162,9 @@ def test_nothing_is_left_out_silently(shown):
 
 
 def test_a_busy_machine_is_named(shown):
-    machine = dataclasses.replace(describe_machine(), cores=2)
-    assert "busy (load 1.5 on 2 cores)" in shown(make(["clone"], machine=machine, load=1.5))
-    assert "busy" not in shown(make(["clone"], machine=machine, load=0.9))
-    assert "busy" not in shown(make(["clone"], machine=machine, load=None))
+    assert "Other programs used 25% of the processors" in shown(make(["clone"], others_share=0.25))
+    for quiet in (0.05, None):
+        assert "Other programs" not in shown(make(["clone"], others_share=quiet))
 
 
 def test_a_report_without_any_time(shown):
