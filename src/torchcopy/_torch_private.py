@@ -251,6 +251,16 @@ def every_warning() -> Iterator[None]:
         torch.set_warn_always(before)
 
 
+@functools.cache
+def wake_profiler() -> None:
+    """Starts and stops the profiler once: its library complains when it first wakes on another thread."""
+    # Without this, the library writes a line to stderr at each start and stop.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    if not torch.autograd.profiler._is_profiler_enabled:
+        with torch.autograd.profiler.profile(use_kineto=True, profile_memory=True):
+            pass
+
+
 def profiled_allocations(call: Callable[[], object]) -> list[int] | None:
     """Runs `call` and lists what PyTorch's CPU allocator gave (positive) and took back (negative), in bytes.
 
@@ -259,8 +269,7 @@ def profiled_allocations(call: Callable[[], object]) -> list[int] | None:
     if torch.autograd.profiler._is_profiler_enabled:  # a second session would end the user's
         call()
         return None
-    # Without this, the profiler's own library writes a line to stderr at each start and stop.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    wake_profiler()
     with torch.autograd.profiler.profile(use_kineto=True, profile_memory=True) as profiler:
         call()
     events = profiler.kineto_results.events()

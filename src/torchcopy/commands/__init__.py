@@ -6,46 +6,69 @@ A command parses its options, calls a room, hands the record to a reporter and r
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 
 EXIT_OK = 0
-EXIT_FINDINGS = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its status."""
-    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+    try:
+        status = run(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        status = _interrupted()
+    sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:
     """Runs the command line on `arguments` and returns the exit status."""
+    if sys.stdout is None:
+        return _complain("stdout is closed: there is nowhere to write to", debug=False)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without `×` shows `?`
+    debug = "--debug" in arguments
     import typer
 
     from .._errors import TorchcopyError
     from . import advise, bench, claims, doctor, table  # noqa: F401  # each adds its command to the app
     from ._app import app
 
-    debug = "--debug" in arguments
     try:
         status = app(args=arguments, prog_name="torchcopy", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        status = EXIT_INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
-        # The reader (`| head`) has gone; nothing is wrong, and nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # the reader (`| head`) has gone; nothing is wrong, and nobody is left to tell
         return EXIT_OK
     except typer.TyperException as error:
         return _complain(error.format_message(), debug)
     except (TorchcopyError, MemoryError) as error:
         return _complain(str(error) or "out of memory: choose smaller sizes", debug)
-    if status == EXIT_INTERRUPTED:
-        print("torchcopy: interrupted", file=sys.stderr)  # noqa: T201
+    except OSError as error:
+        _discard_output()
+        return _complain(f"cannot write the output: {error.strerror or error}", debug)
+    except Exception as error:  # noqa: BLE001  # a mistake of ours, or an exception of the user's code
+        message = f"{type(error).__name__}: {error} (--debug shows where)"
+        return _complain(message, debug)
+    if status == EXIT_INTERRUPTED:  # typer has caught Ctrl-C by itself
+        return _interrupted()
     return status if isinstance(status, int) else EXIT_OK
+
+
+def _interrupted() -> int:
+    print("torchcopy: interrupted", file=sys.stderr)  # noqa: T201
+    return EXIT_INTERRUPTED
+
+
+def _discard_output() -> None:
+    """Lets what is left in stdout's buffer go nowhere, so that the interpreter's exit does not stumble over it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, debug: bool) -> int:

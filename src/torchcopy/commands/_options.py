@@ -26,4 +26,5 @@ def split_commas(values: list[str] | None) -> list[str] | None:
     """`["a,b", "c"]` as `["a", "b", "c"]`; None where the option was not given."""
     if not values:
         return None
-    return [part.strip() for value in values for part in value.split(",")]
+    parts = [part.strip() for value in values for part in value.split(",")]
+    return [part for part in parts if part] or [""]

@@ -50,6 +50,7 @@ def advise(
     from ..bench.preflight import parse_size
     from ..reporters import advise as report
     from ..reporters.as_json import print_json
+    from ..reporters.terminal import progress
     from ..semantics.advice import Needs, advise_on
 
     answers: dict[str, Any] = {
@@ -61,9 +62,10 @@ def advise(
         "nested": nested,
         "hot_loop": hot_loop,
     }
-    if not _any_given(context) and sys.stdin.isatty() and sys.stdout.isatty():
+    if not _any_given(context) and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
         answers = report.ask(answers)
-    advice = advise_on(Needs(**answers))
+    with progress("measuring"):
+        advice = advise_on(Needs(**answers))
     if json:
         print_json(advice.to_dict())
     else:

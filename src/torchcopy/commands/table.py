@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+
 from ._app import app
 from ._options import Debug, Device, Dtype, Json, Markdown, Methods, split_commas
 
@@ -32,7 +35,10 @@ def table(
     if json and markdown:
         raise InputError("`--json` and `--markdown` exclude each other: choose one")
     names = split_commas(method)
-    with progress("probing", total=len(find_methods(names))) as advance:
+    with (
+        progress("probing", total=len(find_methods(names))) as advance,
+        contextlib.redirect_stdout(sys.stderr),  # what a method of the user's prints
+    ):
         rows = truth_table(names, device=device, dtype=dtype, on_method=advance)
     if json:
         print_json([row.to_dict() for row in rows])

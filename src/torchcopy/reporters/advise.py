@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .._tensors import format_seconds
+from ..bench.preflight import parse_size
 from ..semantics.advice import Advice
 from .terminal import console
 
@@ -17,7 +18,7 @@ from .terminal import console
 def ask(defaults: dict[str, Any]) -> dict[str, Any]:
     """Asks for each need in turn; Enter takes the default."""
     out = console()
-    out.print("Four questions; Enter takes the answer in brackets.\n", style="dim")
+    out.print("A few questions; Enter takes the answer in brackets.\n", style="dim")
     answers = dict(defaults)
     answers["nested"] = Confirm.ask("A model, a state_dict or a container?", console=out, default=False)
     keep = Confirm.ask("Must gradients flow back to the source?", console=out, default=False)
@@ -26,6 +27,11 @@ def ask(defaults: dict[str, Any]) -> dict[str, Any]:
     out.print(Text("own: bytes of its own. share: the source's. lazy: shared until one is written.", style="dim"))
     answers["memory"] = Prompt.ask("Whose memory?", console=out, choices=memory, default="own")
     answers["hot_loop"] = Confirm.ask("Again and again, with the same shapes?", console=out, default=False)
+    if not answers["nested"] and answers["memory"] == "own":
+        for name in ("device", "dtype"):
+            answer = Prompt.ask(f"Which {name} for the copy?", console=out, default="the same")
+            answers[name] = None if answer == "the same" else answer
+    answers["numel"] = parse_size(Prompt.ask("How many elements?", console=out, default="2^20"))
     out.print()
     return answers
 
@@ -41,7 +47,7 @@ def show(advice: Advice) -> None:
         out.print(Text(f"! {note}", style="yellow"))
     if advice.timings:
         out.print()
-        out.print(Text(f"Measured here, {advice.needs.numel:,} elements", style="bold"))
+        out.print(Text(f"Measured here on {advice.measured_on}", style="bold"))
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         table.add_column("expression", overflow="fold")
         table.add_column("median", justify="right", no_wrap=True)

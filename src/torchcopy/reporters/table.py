@@ -196,5 +196,5 @@ def as_markdown(rows: Sequence[MethodFacts]) -> str:
             allocation(facts),
             "; ".join(remarks(facts)),
         )
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)

@@ -79,7 +79,8 @@ def gradient(source: Tensor, result: Tensor) -> dict[str, Any]:
     """Sends known numbers into the result and looks at what arrives at the source."""
     if not (source.requires_grad and result.requires_grad):
         return {"graph": False}
-    sent = (torch.arange(result.numel(), device=result.device) % 7 + 1).view(result.shape).to(result.dtype)
+    steps = torch.arange(result.numel(), device=result.device) * 37 % 61
+    sent = ((steps - 30) / 7).view(result.shape).to(result.dtype)
     try:
         grads: tuple[Tensor | None, ...] = torch.autograd.grad(result, [source], sent, allow_unused=True)
     except Exception as error:  # noqa: BLE001  # a custom backward may raise anything
@@ -127,8 +128,11 @@ def _write_reaches(written: Tensor, watched: Tensor) -> bool:
 
 def error_line(error: BaseException) -> str:
     """An exception in one line: its type and the first line of its message."""
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0].strip()}"
+    try:
+        lines = str(error).strip().splitlines() or [""]
+    except Exception:  # noqa: BLE001  # a user's exception whose own message raises
+        lines = [""]
+    return f"{type(error).__name__}: {lines[0].strip()}".removesuffix(": ")
 
 
 def warning_texts(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:

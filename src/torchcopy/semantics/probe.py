@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .. import _torch_private
+from .._errors import InputError
 from .._tensors import describe, dtype_name
 from .allocation import measure_allocation
 from .catalogue import CopyMethod, find_method, find_methods
@@ -37,6 +38,7 @@ from .sources import (
     parse_device,
     parse_dtype,
 )
+from .undisturbed import run_undisturbed
 
 PROBE_NUMEL = 120
 _ALLOCATION_NUMEL = 4096
@@ -133,8 +135,16 @@ class MethodFacts:
         return self.sources[0]
 
     def on(self, kind: SourceKind) -> SourceFacts:
-        """The facts for one kind of source."""
-        return next(facts for facts in self.sources if facts.source == kind)
+        """The facts for one kind of source.
+
+        Raises:
+            InputError: the method was not probed on that kind.
+        """
+        for facts in self.sources:
+            if facts.source == kind:
+                return facts
+        kinds = ", ".join(facts.source for facts in self.sources)
+        raise InputError(f"{self.method.id!r} was not probed on {kind!r} as {self.dtype}: there are {kinds}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the main source's facts at the top, the other kinds under keys of their own."""
@@ -180,12 +190,13 @@ def probe(
     """
     entry = method if isinstance(method, CopyMethod) else find_method(method)
     place, kind = parse_device(device), parse_dtype(dtype)
-    facts = tuple(_SourceProbe(entry, source, place, kind).run() for source in available_kinds(kind))
+    probes = [_SourceProbe(entry, source, place, kind) for source in available_kinds(kind)]
+    facts = run_undisturbed(lambda: tuple(each.run() for each in probes))
     return MethodFacts(entry, str(place), dtype_name(kind), facts)
 
 
 def truth_table(
-    methods: Iterable[str] | None = None,
+    methods: Iterable[str | CopyMethod] | None = None,
     *,
     device: str | torch.device = "cpu",
     dtype: str | torch.dtype = torch.float32,
@@ -194,7 +205,7 @@ def truth_table(
     """Probes many methods, the whole catalogue by default. See `probe`.
 
     Args:
-        methods: ids of the methods.
+        methods: ids or entries of the methods.
         device: where to probe them.
         dtype: with what dtype.
         on_method: called with the id of each method before it is probed.
@@ -224,6 +235,12 @@ class _SourceProbe:
         return build_source(self.kind, numel=numel, device=self.device, dtype=self.dtype).tensor
 
     def run(self) -> SourceFacts:
+        try:
+            return self._observe()
+        except BaseException as error:  # noqa: BLE001  # a result that cannot even be looked at, or `sys.exit()`
+            return SourceFacts(self.kind, error=f"cannot be observed: {error_line(error)}")
+
+    def _observe(self) -> SourceFacts:
         with torch.enable_grad(), warnings.catch_warnings(record=True) as caught, _torch_private.every_warning():
             warnings.simplefilter("always")
             source = self._source()
@@ -231,7 +248,7 @@ class _SourceProbe:
             caught.clear()
             try:
                 result: object = self.method.run(source)
-            except Exception as error:  # noqa: BLE001  # what a method raises is one of the answers
+            except BaseException as error:  # noqa: BLE001  # what a method raises is one of the answers
                 return SourceFacts(self.kind, warnings=warning_texts(caught), error=error_line(error))
             messages = warning_texts(caught)
             if not isinstance(result, Tensor) or result.is_nested:

@@ -100,15 +100,39 @@ def available_kinds(dtype: torch.dtype) -> tuple[SourceKind, ...]:
     return tuple(kind for kind in SOURCE_KINDS if kind not in GRAD_KINDS)
 
 
-def fill(numel: int, *, device: torch.device, dtype: torch.dtype, offset: int = 0) -> Tensor:
-    """A fresh one-dimensional tensor of known, changing values that every dtype can hold."""
-    steps = torch.arange(offset, offset + numel, device=device) % 61
+_PERIOD = 61  # a prime: no stride of a layout meets the same value again and again
+
+
+def fill(numel: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """A fresh one-dimensional tensor of changing values that use all of the dtype.
+
+    Negative and positive, with every bit of the mantissa, and with the largest, the smallest and negative zero
+    among them: a copy that goes through a narrower dtype loses some. No infinity and no NaN.
+    """
+    pattern = _pattern(dtype).to(device)
+    out = torch.empty(numel, device=device, dtype=dtype)
+    whole = numel - numel % _PERIOD
+    out[:whole].view(-1, _PERIOD).copy_(pattern)
+    out[whole:].copy_(pattern[: numel - whole])
+    return out
+
+
+def _pattern(dtype: torch.dtype) -> Tensor:
+    steps = torch.arange(_PERIOD, device="cpu")
     if dtype == torch.bool:
         return steps % 2 == 0
     if dtype.is_complex:
-        half = torch.float64 if dtype == torch.complex128 else torch.float32
-        return torch.complex(steps.to(half), steps.to(half) / 2).to(dtype)
-    return (steps / 4).to(dtype) if dtype.is_floating_point else steps.to(dtype)
+        real = _pattern(torch.float64 if dtype == torch.complex128 else torch.float32)
+        return torch.complex(real, -real.flip(0))
+    if dtype.is_floating_point:
+        values = ((steps - 30) / 7).to(torch.float64).to(dtype)
+        limits = torch.finfo(dtype)
+        extremes = (limits.max, limits.min, limits.tiny, -0.0)
+        values[20:24] = torch.tensor(extremes, dtype=torch.float64, device="cpu").to(dtype)
+        return values
+    largest = min(torch.iinfo(dtype).max, torch.iinfo(torch.int64).max)
+    start = -30 if torch.iinfo(dtype).min < 0 else 0
+    return ((steps + start) * (largest // _PERIOD) + steps % 2).to(dtype)
 
 
 def _factors(numel: int, dims: int) -> tuple[int, ...]:
@@ -168,8 +192,8 @@ def build_source(
 
 
 def _build(kind: SourceKind, numel: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    def flat(count: int, offset: int = 0) -> Tensor:
-        return fill(count, device=device, dtype=dtype, offset=offset)
+    def flat(count: int) -> Tensor:
+        return fill(count, device=device, dtype=dtype)
 
     match kind:
         case "no_grad":

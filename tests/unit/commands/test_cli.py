@@ -172,9 +172,9 @@ def test_advise_asks_in_a_terminal(monkeypatch):
 
     from torchcopy.reporters import advise
 
-    answers = iter(["y", "n", "lazy", "n"])
+    answers = iter(["y", "n", "lazy", "n", "2^8"])
     monkeypatch.setattr("builtins.input", lambda *_: next(answers))
     monkeypatch.setattr("sys.stdout", io.StringIO())
     assert advise.ask({"numel": 5}) == {
-        "numel": 5, "nested": True, "graph": "detach", "memory": "lazy", "hot_loop": False,
+        "numel": 256, "nested": True, "graph": "detach", "memory": "lazy", "hot_loop": False,
     }  # fmt: skip

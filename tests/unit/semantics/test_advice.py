@@ -4,10 +4,12 @@ import pytest
 import torch
 
 import torchcopy as tc
+from torchcopy.semantics.advice import records
 from torchcopy.semantics.advice import tensor as tensor_advice
 from torchcopy.semantics.advice.tensor import fulfils
 from torchcopy.semantics.catalogue import CopyMethod, find_method, other_dtype
-from torchcopy.semantics.probe import probe
+from torchcopy.semantics.probe import SourceFacts, probe
+from torchcopy.semantics.timing import Timing
 
 SMALL = {"numel": 64}
 GRAPH, MEMORY = ("detach", "keep"), ("own", "share", "lazy")
@@ -142,3 +144,74 @@ def test_record():
     assert {"code": "torch.tensor(t)"}.items() <= data["avoid"][1].items()
     assert str(tc.advise(hot_loop=True, **SMALL)).startswith("buffer = torch.empty_like(t, requires_grad=False); ")
     assert other_dtype(torch.float32) == torch.float64
+
+
+RIGHT = {
+    "source": "non_leaf", "error": None, "values_kept": True, "dtype_kept": True, "source_changed": False,
+    "requires_grad": True, "graph": True, "gradient_correct": True, "lazy": False, "shares_memory": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"error": "ValueError"},
+        {"values_kept": False},
+        {"dtype_kept": False},
+        {"source_changed": True},
+        {"graph": False},
+        {"gradient_correct": False},
+        {"lazy": True},
+        {"shares_memory": True},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_each_need_is_checked(wrong):
+    assert fulfils(SourceFacts(**RIGHT), "keep", "own")
+    assert not fulfils(SourceFacts(**{**RIGHT, **wrong}), "keep", "own")
+
+
+def test_a_detached_copy_requires_no_grad():
+    assert not fulfils(SourceFacts(**RIGHT), "detach", "own")
+    assert fulfils(SourceFacts(**{**RIGHT, "requires_grad": False, "graph": False}), "detach", "own")
+
+
+def test_ratios_and_words_follow_the_clock(monkeypatch):
+    """Each call takes as long as it is told to: the ratio is its time over that of the advice."""
+    times = iter([2.0, 3.0, 1.0])
+    monkeypatch.setattr(
+        records, "time_call", lambda call, min_seconds: (call(), Timing(next(times, 1), 1, 1, 5))[1]
+    )
+    advice = tc.advise(hot_loop=True, **SMALL)
+    assert [choice.ratio for choice in advice.timings[:3]] == [1.0, 1.5, 0.5]
+    assert "takes less time than `t.detach().clone()`, which takes 1.50× as long" in advice.why
+    times = iter([2.0, 1.0])
+    assert "takes no less time than" in tc.advise(hot_loop=True, **SMALL).why
+
+
+def test_what_is_timed_on_a_model_has_about_the_size_asked_for():
+    advice = tc.advise(nested=True, numel=8 * 32 * 32)
+    assert advice.measured_on == "a model of 8 layers, 8,192 parameters"
+    assert advice.timings[0].code == "copy.deepcopy(model)"
+
+
+def test_converting_in_a_hot_loop_goes_into_a_buffer():
+    advice = tc.advise(dtype="float16", hot_loop=True, **SMALL)
+    assert advice.setup == "buffer = torch.empty_like(t, dtype=torch.float16, requires_grad=False)"
+    t = torch.arange(4.0, requires_grad=True)
+    names = {"torch": torch, "t": t}
+    exec(f"{advice.setup}\n{advice.expression}", names)
+    assert names["buffer"].tolist() == [0, 1, 2, 3]
+    assert names["buffer"].dtype == torch.float16
+    names["buffer"][0] = 9
+    assert t[0] == 0
+
+
+def test_a_hot_loop_that_changes_nothing_is_said():
+    assert any("changes nothing" in note for note in tc.advise(graph="keep", hot_loop=True, **SMALL).notes)
+
+
+def test_numpy_integers_are_sizes():
+    import numpy as np
+
+    assert tc.advise(numel=np.int64(64)).needs.numel == 64

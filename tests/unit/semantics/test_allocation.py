@@ -20,6 +20,13 @@ def test_what_a_call_keeps_and_what_it_only_needs():
     assert one_after_the_other.peak_bytes == 3 * KB
 
 
+def test_the_peak_is_not_the_sum():
+    t = torch.zeros(256)
+    _, measured = measure_allocation(lambda: [t.clone().sum().item() for _ in range(3)] and t.clone(), CPU)
+    assert measured.allocated_bytes >= 4 * KB
+    assert KB <= measured.peak_bytes < 2 * KB
+
+
 def test_a_view_allocates_nothing():
     t = torch.zeros(256)
     result, measured = measure_allocation(lambda: t.detach(), CPU)

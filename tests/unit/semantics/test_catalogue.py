@@ -73,8 +73,11 @@ def test_registering_a_method_makes_it_one_of_the_catalogue():
     [
         (("clone", lambda t: t), "a copy method named 'clone' exists already"),
         (("", lambda t: t), "needs a name"),
-        ((" x", lambda t: t), "without surrounding spaces"),
+        ((" x", lambda t: t), "without spaces, commas"),
         ((3, lambda t: t), "needs a name"),
+        (("a,b", lambda t: t), "without spaces, commas"),
+        (("a|b", lambda t: t), "without spaces, commas"),
+        (("a\nb", lambda t: t), "without spaces, commas"),
         (("x", 3), "`run` must take a tensor and return one; got 3"),
     ],
 )

@@ -1,10 +1,14 @@
 """The truth table against what PyTorch documents, written down by hand; and liars, which the probe must catch."""
 
 import copy
+import sys
+import threading
+import warnings
 
 import pytest
 import torch
 
+from torchcopy import InputError
 from torchcopy.semantics.catalogue import CopyMethod, find_methods
 from torchcopy.semantics.probe import probe, truth_table
 from torchcopy.semantics.sources import SOURCE_KINDS
@@ -174,6 +178,37 @@ class _NoWayBack(torch.autograd.Function):
         raise ValueError("no way back")
 
 
+class _Narrowed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, t):
+        return t.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.half().to(grad.dtype)
+
+
+class _Reversed(_Narrowed):
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.flip(0)
+
+
+def _read_only(t):
+    array = t.detach().numpy()
+    return torch.from_numpy(array)
+
+
+_calls = []
+
+
+def _fail_on_the_fourth_call(t):
+    _calls.append(1)
+    if len(_calls) == 4:
+        raise ValueError("the fourth")
+    return t.clone()
+
+
 def _forget_nan(t):
     return t.nan_to_num()
 
@@ -233,6 +268,21 @@ LIARS = {
     "infinity is clamped": (lambda t: t.clamp(max=1e30), "special_values_kept", False),
     "dtype": (lambda t: t.double(), "dtype_kept", False),
     "strides": (lambda t: t.repeat_interleave(2)[::2], "strides_kept", False),
+    "through half precision": (lambda t: t.half().to(t.dtype), "values_kept", False),
+    "gradient through half precision": (lambda t: _Narrowed.apply(t), "gradient_correct", False),
+    "through bfloat16": (lambda t: t.bfloat16().to(t.dtype), "values_kept", False),
+    "absolute values": (lambda t: t.abs(), "values_kept", False),
+    "negative gradient": (lambda t: 2 * t.detach() - t, "gradient_correct", False),
+    "gradient reversed": (lambda t: _Reversed.apply(t), "gradient_correct", False),
+    "one dimension more": (lambda t: t.clone()[None], "values_kept", False),
+    "all NaN where one was": (lambda t: torch.full_like(t, t.sum().item()), "special_values_kept", False),
+    "infinity for NaN": (lambda t: torch.where(t.isnan(), torch.inf, t), "special_values_kept", False),
+    "-inf becomes inf": (lambda t: torch.where(t.isinf(), torch.inf, t), "special_values_kept", False),
+    "writes nothing, and says so": (lambda t: t.detach().add_(0).clone(), "source_changed", True),
+    "read-only numpy view": (lambda t: _read_only(t), "shares_memory", True),
+    "holds two": (lambda t: [t.clone(), t.clone()][0], "peak_bytes", 2 * 16384),
+    "exits": (lambda t: sys.exit(3), "error", "SystemExit: 3"),
+    "fails later": (lambda t: _fail_on_the_fourth_call(t), "error", "cannot be observed: ValueError: the fourth"),
     "attributes": (_attribute, "attributes_kept", True),
     "warns": (_warn_and_clone, "warnings", None),
     "raises": (copy.deepcopy, "error", None),
@@ -307,3 +357,79 @@ def test_the_probe_measures_and_never_looks_up():
     assert (facts.graph, facts.shares_memory) == (False, True)
     assert probe("clone").main.graph is True
     assert fake not in find_methods()
+
+
+# Widths that a copy must not go through, for each dtype.
+NARROWER = {
+    "float64": "float32", "float32": "float16", "float16": "bfloat16", "bfloat16": "float16",
+    "complex128": "complex64", "int64": "float64", "int32": "int16", "int16": "int8", "uint8": "int8",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", NARROWER)
+def test_a_copy_through_a_narrower_dtype_is_caught(dtype):
+    through = getattr(torch, NARROWER[dtype])
+    facts = probe(CopyMethod("narrow", "narrow(t)", lambda t: t.detach().to(through).to(t.dtype)), dtype=dtype)
+    if dtype == "uint8":  # int8 wraps around and back
+        through_bool = CopyMethod("narrow", "narrow(t)", lambda t: t.bool().to(t.dtype))
+        facts = probe(through_bool, dtype=dtype)
+    assert facts.main.values_kept is False
+    assert probe("detach_clone", dtype=dtype).main.values_kept is True
+
+
+def test_two_warnings_of_other_kinds_are_both_reported():
+    def run(t):
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        warnings.warn("odd", UserWarning, stacklevel=1)
+        return t.clone()
+
+    assert probe(CopyMethod("w", "w", run)).main.warnings == ("DeprecationWarning: old", "UserWarning: odd")
+
+
+def _answers():
+    names = ("clone", "detach", "data", "tensor", "asarray", "lazy_clone")
+    return [(r.main.requires_grad, r.main.graph, r.main.shares_memory, r.main.error) for r in truth_table(names)]
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        torch.no_grad,
+        torch.inference_mode,
+        lambda: torch.device("meta"),
+        lambda: torch.autocast("cpu"),
+        lambda: torch._subclasses.FakeTensorMode(),
+    ],
+    ids=["no_grad", "inference_mode", "device", "autocast", "fake"],
+)
+def test_the_callers_modes_change_no_answer(mode):
+    expected = _answers()
+    with mode():
+        assert _answers() == expected
+
+
+def test_the_default_dtype_is_put_back_whoever_changes_it():
+    torch.set_default_dtype(torch.float64)
+    try:
+        probe(CopyMethod("d", "d", lambda t: (torch.set_default_dtype(torch.float16), t.clone())[1]))
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_probing_on_several_threads_at_once():
+    expected, found = _answers(), []
+    threads = [threading.Thread(target=lambda: found.extend(_answers() for _ in range(5))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 15
+
+
+def test_a_kind_that_was_not_probed_is_refused():
+    with pytest.raises(InputError, match="'clone' was not probed on 'leaf' as int64"):
+        probe("clone", dtype="int64").on("leaf")
+    with pytest.raises(InputError, match="methods are a list of names"):
+        truth_table(5)
+    assert truth_table([find_methods(["clone"])[0]])[0].method.id == "clone"

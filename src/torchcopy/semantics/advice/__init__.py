@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 
 from ..._errors import InputError
 from ..._tensors import format_bytes
 from ..machine import memory_bytes
 from ..sources import parse_dtype
+from ..undisturbed import run_undisturbed
 from .conversion import advise_conversion
 from .nested import advise_nested
 from .records import Advice, Graph, Memory, Needs, TimedChoice, Warned
@@ -67,11 +70,14 @@ def advise(
 def advise_on(needs: Needs) -> Advice:
     """The advice for needs that stand in a record. See `advise`."""
     _check_size(needs)
+    return run_undisturbed(lambda: _advise(needs))
+
+
+def _advise(needs: Needs) -> Advice:
     if needs.nested:
         return advise_nested(needs)
-    if needs.device or needs.dtype:
-        return advise_conversion(needs)
-    return advise_tensor(needs)
+    advice = advise_conversion(needs) if needs.device or needs.dtype else advise_tensor(needs)
+    return dataclasses.replace(advice, measured_on=f"{needs.numel:,} float32 elements")
 
 
 def _check_size(needs: Needs) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import torch
 from torch import nn
@@ -20,18 +21,22 @@ def advise_nested(needs: Needs) -> Advice:
     """What to write for a whole model or state_dict, timed on a stack of linear layers of the size asked for."""
     model = _sample_model(needs.numel)
     if needs.graph == "keep":
-        return _kept_graph(needs, model)
-    if needs.memory == "share":
-        return _shared(needs, model)
-    if needs.memory == "lazy":
-        return _lazy(needs, model)
-    return _warm(needs, model) if needs.hot_loop else _owned(needs, model)
+        advice = _kept_graph(needs, model)
+    elif needs.memory == "share":
+        advice = _shared(needs, model)
+    elif needs.memory == "lazy":
+        advice = _lazy(needs, model)
+    else:
+        advice = _warm(needs, model) if needs.hot_loop else _owned(needs, model)
+    parameters = sum(p.numel() for p in model.parameters())
+    return dataclasses.replace(advice, measured_on=f"a model of {len(model)} layers, {parameters:,} parameters")
 
 
-def _sample_model(numel: int) -> nn.Module:
+def _sample_model(numel: int) -> nn.Sequential:
+    """Square linear layers with about `numel` parameters in all; at least one parameter in each of eight."""
     depth = 8
     width = max(1, round((numel / depth) ** 0.5))
-    return nn.Sequential(*(nn.Linear(width, width) for _ in range(depth)))
+    return nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(depth)))
 
 
 def _owned(needs: Needs, model: nn.Module) -> Advice:
@@ -39,10 +44,11 @@ def _owned(needs: Needs, model: nn.Module) -> Advice:
         needs,
         "copy.deepcopy(model)",
         "",
-        "The whole object: modules, parameters, buffers, hooks, ties between tensors.",
+        "A second model: modules, parameters and buffers of its own.",
         (
-            f"For the values only, `{_CLONES}` is the faster copy.",
-            "It raises where the model holds a non-leaf tensor, and drops `.grad` of parameters.",
+            f"For the values only, as a state_dict, write `{_CLONES}`: it is the faster copy.",
+            "Raises where the model holds a non-leaf tensor, drops `.grad` of parameters, and leaves what closures "
+            "and bound methods reach the original's.",
         ),
         (_REFERENCE, _SHALLOW),
         timed(
@@ -128,7 +134,8 @@ def _kept_graph(needs: Needs, model: nn.Module) -> Advice:
         timings = timed({expression: lambda: {k: v.clone() for k, v in model.named_parameters()}})
     run = "Run the model on them with `torch.func.functional_call(model, params, inputs)`."
     avoid = (Warned("copy.deepcopy(model)", "Its parameters are new leaves: no gradient reaches the original."),)
-    return Advice(needs, expression, "", why, (run, *notes), avoid, timings)
+    buffers = "Buffers stay the model's own: BatchNorm in training still writes its running statistics."
+    return Advice(needs, expression, "", why, (run, buffers, *notes), avoid, timings)
 
 
 def _clones(model: nn.Module) -> dict[str, torch.Tensor]:

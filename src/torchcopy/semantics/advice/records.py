@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal, get_args
@@ -49,8 +50,9 @@ class Needs:
         ):
             if value not in choices:
                 raise InputError(f"`{name}` must be one of {', '.join(map(repr, choices))}; got {value!r}")
-        if not isinstance(self.numel, int) or isinstance(self.numel, bool) or self.numel < 1:
+        if not hasattr(self.numel, "__index__") or isinstance(self.numel, bool) or operator.index(self.numel) < 1:
             raise InputError(f"`numel` must be a whole number of elements, at least 1; got {self.numel!r}")
+        object.__setattr__(self, "numel", operator.index(self.numel))
         # Kept in one spelling, and refused here if they are none.
         object.__setattr__(self, "device", None if self.device is None else str(device_named(self.device)))
         object.__setattr__(self, "dtype", None if self.dtype is None else dtype_name(parse_dtype(self.dtype)))
@@ -114,6 +116,7 @@ class Advice:
         avoid: what not to write instead.
         timings: the recommended expression first, then others that do the same (for `"lazy"`, the copy that is made
             at once), measured just now.
+        measured_on: what the timings were taken on, in words.
     """
 
     needs: Needs
@@ -123,6 +126,7 @@ class Advice:
     notes: tuple[str, ...]
     avoid: tuple[Warned, ...]
     timings: tuple[TimedChoice, ...]
+    measured_on: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data, ready for JSON."""

@@ -39,7 +39,7 @@ def fulfils(facts: SourceFacts, graph: Graph, memory: Memory) -> bool:
         facts.error is None
         and facts.values_kept is True
         and facts.dtype_kept is True
-        and not facts.source_changed
+        and facts.source_changed is False
         and (in_graph if graph == "keep" else not facts.requires_grad)
         and facts.lazy is (memory == "lazy")
         and facts.shares_memory is (memory == "share")
@@ -58,13 +58,17 @@ def advise_tensor(needs: Needs) -> Advice:
         notes.append(f"`{chosen.code}` was probed and does not do this on torch {torch.__version__}.")
         chosen = fitting[0]
     source = build_source("non_leaf", numel=needs.numel, device=torch.device("cpu"), dtype=torch.float32).tensor
-    same = [m for m in fitting if m.prefer in (None, chosen.id) and m.id not in _FOR_MANY]
+    # To avoid, and yet of the same effect: copies that are merely slower. What shares memory is the same speed.
+    shown = (None, chosen.id) if needs.memory == "own" else (None,)
+    same = [m for m in fitting if m.prefer in shown and m.id not in _FOR_MANY]
     if needs.memory == "lazy":
         same.append(find_method(_CHOICES[needs.graph, "own"]))  # what the laziness saves
     calls = {method.code: _bind(method, source) for method in (chosen, *same)}
     avoid = tuple(Warned(m.code, m.why) for m in find_methods() if m.prefer == chosen.id and m.id != "assignment")
     if needs.hot_loop and (needs.graph, needs.memory) == ("detach", "own"):
         return _into_buffer(needs, source, calls, avoid)
+    if needs.hot_loop:
+        notes.append("Doing it again and again changes nothing: there is no memory to use again.")
     why = chosen.purpose if needs.memory == "lazy" else chosen.why
     return Advice(needs, chosen.code, "", why, tuple(notes), avoid, timed(calls))
 

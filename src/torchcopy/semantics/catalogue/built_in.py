@@ -62,7 +62,7 @@ BUILT_IN = (
         copy.copy,
         "A new Python object on the same storage.",
         "detach",
-        "It shares memory and silently drops the graph while `requires_grad` stays set.",
+        "Shares memory and silently drops the graph while `requires_grad` stays set; fails on float8 and uint16.",
     ),
     CopyMethod(
         "detach",
@@ -142,7 +142,7 @@ BUILT_IN = (
         lambda t: torch.tensor(t, requires_grad=True),
         "A new leaf with the same values.",
         "detach_clone",
-        "Warns; write `t.detach().clone().requires_grad_()`.",
+        "Warns; `t.detach().clone().requires_grad_()` makes the same leaf.",
     ),
     CopyMethod(
         "new_tensor_requires_grad",
@@ -150,7 +150,7 @@ BUILT_IN = (
         lambda t: t.new_tensor(t, requires_grad=True),
         "A new leaf with the same values.",
         "detach_clone",
-        "Warns; write `t.detach().clone().requires_grad_()`.",
+        "Warns; `t.detach().clone().requires_grad_()` makes the same leaf.",
     ),
     CopyMethod(
         "deepcopy",
@@ -230,7 +230,7 @@ BUILT_IN = (
         _torch_private.strict_lazy_clone,
         "Copy-on-write: bytes are copied when either side is first written.",
         None,
-        "Private API of PyTorch; a raw pointer taken earlier (an old numpy view) still writes into both.",
+        "Private API of PyTorch; raises for complex tensors in a graph; an old numpy view still writes into both.",
     ),
     CopyMethod(
         "detach_lazy_clone",

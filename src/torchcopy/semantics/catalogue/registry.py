@@ -50,8 +50,11 @@ def register_method(
         True
         >>> tc.unregister_method("times_one")
     """
-    if not isinstance(id, str) or not id or id != id.strip():
-        raise InputError(f"a copy method needs a name without surrounding spaces; got {id!r}")
+    if not isinstance(id, str) or not id or not id.isprintable() or set(id) & set(" ,:|"):
+        raise InputError(f"a copy method needs a name without spaces, commas, colons and bars; got {id!r}")
+    for name, text in (("code", code), ("purpose", purpose), ("why", why)):
+        if not (isinstance(text, str) or (name == "code" and text is None)):
+            raise InputError(f"copy method {id!r}: `{name}` is a text; got {text!r}")
     if id in _methods:
         raise InputError(f"a copy method named {id!r} exists already: choose another name")
     if not callable(run):
@@ -83,21 +86,31 @@ def find_method(name: str) -> CopyMethod:
     Raises:
         InputError: there is no such method, or the function cannot be imported.
     """
+    if not isinstance(name, str):
+        raise InputError(
+            f"a copy method is named by its id; got {name!r}: register a function with `register_method`"
+        )
     if name in _methods:
         return _methods[name]
-    if isinstance(name, str) and ":" in name:
+    if ":" in name:
         return CopyMethod(
             name, f"{name.rpartition(':')[2]}(t)", import_callable(name, "method"), "Your own function."
         )
-    close = difflib.get_close_matches(str(name), _methods, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, _methods, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(_methods)}"
     raise InputError(f"there is no copy method {name!r}: {hint}")
 
 
-def find_methods(names: Iterable[str] | None = None) -> tuple[CopyMethod, ...]:
-    """The methods called `names`, in that order, each once; all of the catalogue for None."""
+def find_methods(names: Iterable[str | CopyMethod] | None = None) -> tuple[CopyMethod, ...]:
+    """The methods called `names`, in that order, each once; all of the catalogue for None.
+
+    Raises:
+        InputError: there is no such method, or `names` is no list of names.
+    """
     if names is None:
         return tuple(_methods.values())
-    if isinstance(names, str):
+    if isinstance(names, (str, CopyMethod)):
         names = (names,)
-    return tuple(find_method(name) for name in dict.fromkeys(names))
+    if not isinstance(names, Iterable):
+        raise InputError(f"methods are a list of names, such as ['clone', 'detach']; got {names!r}")
+    return tuple(name if isinstance(name, CopyMethod) else find_method(name) for name in dict.fromkeys(names))

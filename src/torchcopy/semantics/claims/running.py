@@ -79,6 +79,8 @@ def check_claims(
     claims = find_claims(ids, articles=articles)
     measured = Measurements()
     results = []
+    if torch.autograd.profiler._is_profiler_enabled:
+        raise MeasurementError("claims count the bytes of copies, which a running profiler prevents: stop it first")
     with _undisturbed():
         for claim in claims:
             if on_claim is not None:

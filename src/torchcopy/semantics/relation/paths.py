@@ -80,6 +80,9 @@ def tensors_in(container: object, name: str) -> tuple[PathTensor, ...]:
     return tuple(found)
 
 
+_COMPILED = "_orig_mod"  # the attribute in which `torch.compile` keeps the module
+
+
 def _children(container: Any) -> Iterator[_Child]:
     if isinstance(container, nn.Module):
         return _of_module(container)
@@ -99,13 +102,17 @@ def _children(container: Any) -> Iterator[_Child]:
 
 
 def _of_module(module: nn.Module) -> Iterator[_Child]:
-    """Parameters and buffers by dotted name, as in a state_dict; tied ones under each of their names."""
+    """Parameters and buffers by dotted name, as in a state_dict, and tensors that are plain attributes.
+
+    Tied ones come under each of their names. A compiled module has the names of the module that it runs.
+    """
     stack: list[tuple[str, nn.Module, frozenset[int]]] = [("", module, frozenset())]
     while stack:
         prefix, each, inside = stack.pop()
         own = (
             *each.named_parameters(recurse=False, remove_duplicate=False),
             *each.named_buffers(recurse=False, remove_duplicate=False),
+            *((name, value) for name, value in vars(each).items() if isinstance(value, Tensor)),
         )
         for name, tensor in own:
             yield (f"{prefix}{name}",), f".{prefix}{name}", tensor
@@ -113,7 +120,10 @@ def _of_module(module: nn.Module) -> Iterator[_Child]:
         children = [
             (n, child) for n, child in each._modules.items() if child is not None and id(child) not in inside
         ]
-        stack.extend((f"{prefix}{name}.", child, inside) for name, child in reversed(children))
+        stack.extend(
+            (prefix if name == _COMPILED else f"{prefix}{name}.", child, inside)
+            for name, child in reversed(children)
+        )
 
 
 def _of_optimizer(optimizer: Optimizer) -> Iterator[_Child]:

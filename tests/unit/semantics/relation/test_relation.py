@@ -703,3 +703,22 @@ def test_symbolic_sizes():
     fake = mode.from_tensor(torch.ones(4, 4))
     with pytest.raises(InputError, match="symbolic sizes"):
         relate(fake, fake)
+
+
+def test_values_are_read_with_their_strides_and_nan_equals_only_nan():
+    x = torch.arange(9.0).view(3, 3)
+    assert relate(x, x.t()).same_values is False
+    assert relate(x, x.t().contiguous().t()).same_values is True
+    nan, zero = torch.tensor([float("nan")]), torch.tensor([0.0])
+    assert relate(nan, zero).same_values is False
+    assert relate(nan, nan.clone()).same_values is True
+    assert relate(x, torch._neg_view(x)).same_values is False
+
+
+def test_lazy_needs_all_of_the_bytes_to_be_lazy_on_both_sides():
+    a = torch.arange(4.0)
+    b = torch._lazy_clone(a)
+    assert relate(a, b).memory == "lazy"
+    a[0] = 9
+    assert relate(a, b).memory == "separate"
+    assert b.tolist() == [0, 1, 2, 3]

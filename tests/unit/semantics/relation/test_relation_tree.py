@@ -417,3 +417,22 @@ def test_one_walk_of_the_graph_serves_all_pairs(monkeypatch):
     relation = relate([y * k for k in range(10)], [y + k for k in range(10)])
     assert {pair.relation.graph for pair in relation.pairs} == {"common"}
     assert reads < 600
+
+
+def test_plain_tensor_attributes_of_a_module_are_looked_at():
+    a, b = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    a.table = b.table = torch.ones(2)
+    relation = relate(a, b)
+    (pair,) = [pair for pair in relation.pairs if pair.path == ".table"]
+    assert pair.relation.memory == "same"
+    assert relation.summary.shared_bytes == 8
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what importing the compiler warns of
+def test_a_compiled_module_has_the_names_of_its_module():
+    model = torch.nn.Linear(2, 2)
+    relation = relate(model, torch.compile(model))
+    assert [pair.path for pair in relation.pairs] == [".weight", ".bias"]
+    assert {pair.relation.memory for pair in relation.pairs} == {"same"}
+    assert not relation.only_a
+    assert not relation.only_b
