@@ -175,6 +175,14 @@ for c in ("copy.deepcopy(m)", "[t.clone() for t in m.parameters()]"):
     print(f"{Timer(c, globals=vars()).blocked_autorange().median:.2e} s", c)"""
 
 
+RATIO_BY_SIZE = """\
+import torch, warnings
+from torch.utils.benchmark import Timer
+warnings.simplefilter("ignore")
+time = lambda c, n: Timer(c, globals={"torch": torch, "t": torch.ones(n)}).blocked_autorange().median
+print([f"{n}: {time('torch.tensor(t)', n) / time('t.detach().clone()', n):.2f}×" for n in (2**10, 2**20)])"""
+
+
 def timing(*expressions: str, numel: str, requires_grad: bool = False) -> str:
     """Five lines that print the time of each expression on a tensor `t`."""
     source = f"torch.ones({numel}, requires_grad=True) * 1" if requires_grad else f"torch.ones({numel})"
