@@ -176,11 +176,11 @@ for c in ("copy.deepcopy(m)", "[t.clone() for t in m.parameters()]"):
 
 
 RATIO_BY_SIZE = """\
-import torch, warnings
-from torch.utils.benchmark import Timer
+import torch, warnings, torch.utils.benchmark as b
 warnings.simplefilter("ignore")
-time = lambda c, n: Timer(c, globals={"torch": torch, "t": torch.ones(n)}).blocked_autorange().median
-print([f"{n}: {time('torch.tensor(t)', n) / time('t.detach().clone()', n):.2f}×" for n in (2**10, 2**20)])"""
+s = lambda c: b.Timer(c, globals={"torch": torch, "t": t}).timeit(999).median
+for t in (torch.ones(2**10), torch.ones(2**20)):
+    print(len(t), s("torch.tensor(t)") / s("t.detach().clone()"))"""
 
 
 def timing(*expressions: str, numel: str, requires_grad: bool = False) -> str:
