@@ -178,7 +178,7 @@ for c in ("copy.deepcopy(m)", "[t.clone() for t in m.parameters()]"):
 RATIO_BY_SIZE = """\
 import torch, warnings, torch.utils.benchmark as b
 warnings.simplefilter("ignore")
-s = lambda c: b.Timer(c, globals={"torch": torch, "t": t}).timeit(999).median
+s = lambda c: b.Timer(c, globals=globals()).timeit(999).median
 for t in (torch.ones(2**10), torch.ones(2**20)):
     print(len(t), s("torch.tensor(t)") / s("t.detach().clone()"))"""
 
