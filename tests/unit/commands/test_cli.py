@@ -1,6 +1,7 @@
 """What all commands have in common: status, streams, one-line errors, help."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -141,7 +142,7 @@ def test_real_process_has_nothing_but_json_on_stdout():
 
 def test_a_closed_pipe_is_no_error():
     done = subprocess.run(
-        f"{sys.executable} -m torchcopy table --json | head -c 1", shell=True, capture_output=True, text=True,
+        f"{shlex.quote(sys.executable)} -m torchcopy table --json | head -c 1", shell=True, capture_output=True, text=True,
         check=True,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("[", "")
