@@ -141,10 +141,8 @@ def test_real_process_has_nothing_but_json_on_stdout():
 
 
 def test_a_closed_pipe_is_no_error():
-    done = subprocess.run(
-        f"{shlex.quote(sys.executable)} -m torchcopy table --json | head -c 1", shell=True, capture_output=True, text=True,
-        check=True,
-    )  # fmt: skip
+    command = f"{shlex.quote(sys.executable)} -m torchcopy table --json | head -c 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("[", "")
 
 
