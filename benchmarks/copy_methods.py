@@ -20,7 +20,8 @@ from torchcopy.bench.records import BenchReport
 from torchcopy.bench.runner import STEPS
 from torchcopy.bench.tensors import bench_tensors
 from torchcopy.reporters import bench as report_on
-from torchcopy.reporters.as_json import to_json, write_text
+from torchcopy.reporters.as_json import to_json
+from torchcopy.reporters.files import write_text
 from torchcopy.reporters.terminal import progress
 
 OUTPUT = Path("bench-output")

@@ -20,6 +20,7 @@ from torchcopy.reporters import bench as bench_report
 from torchcopy.reporters import table as table_report
 from torchcopy.reporters.bench_html import render
 from torchcopy.reporters.bench_plot import write_plot
+from torchcopy.reporters.files import write_text
 
 
 def build_network() -> nn.Module:
@@ -105,7 +106,7 @@ def main() -> None:
     for name, report in (("tensors", tensor_costs), ("network", model_costs)):
         plot, page = arguments.output / f"copies-of-{name}.png", arguments.output / f"copies-of-{name}.html"
         write_plot(plot, report)
-        page.write_text(render(report), encoding="utf-8")
+        write_text(page, render(report))
         print(f"plot {plot}\npage {page}")
 
 

@@ -91,8 +91,9 @@ def bench(
     from ..bench.compare import load_report
     from ..bench.preflight import check_outputs
     from ..reporters import bench as report_on
-    from ..reporters.as_json import print_json, to_json, write_text
+    from ..reporters.as_json import print_json, to_json
     from ..reporters.bench_files import as_data
+    from ..reporters.files import write_text
 
     to_stdout = json == "-"
     json_file = None if json is None or to_stdout else Path(json)

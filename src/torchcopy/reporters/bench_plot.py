@@ -18,7 +18,7 @@ from .._tensors import format_bytes, format_seconds
 from ..bench.preflight import format_size
 from ..bench.records import BenchReport, Limit, Measurement
 from .bench import fastest_first, heading, notes, percent, source_name, timed_sizes
-from .bench_files import write_bytes
+from .files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

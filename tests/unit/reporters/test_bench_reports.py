@@ -15,7 +15,8 @@ from torchcopy._errors import InputError
 from torchcopy.bench.compare import compare
 from torchcopy.bench.records import BenchReport, Limit, Measurement, with_ratios
 from torchcopy.reporters import bench, bench_html, bench_plot
-from torchcopy.reporters.bench_files import as_data, write_bytes
+from torchcopy.reporters.bench_files import as_data
+from torchcopy.reporters.files import write_bytes
 from torchcopy.semantics.allocation import Allocation
 from torchcopy.semantics.catalogue import find_methods
 from torchcopy.semantics.machine import describe_machine

@@ -5,7 +5,8 @@ import torch
 from rich.console import Console
 
 from torchcopy.reporters import doctor, table
-from torchcopy.reporters.as_json import to_json, write_text
+from torchcopy.reporters.as_json import to_json
+from torchcopy.reporters.files import write_text
 from torchcopy.semantics.catalogue import CopyMethod
 from torchcopy.semantics.machine import diagnose
 from torchcopy.semantics.probe import probe, truth_table
