@@ -46,7 +46,7 @@ def has_storage(t: Tensor) -> bool:
     """Whether `t` has one storage of its own to look at (sparse and wrapper tensors have none)."""
     try:
         t.untyped_storage()
-    except (NotImplementedError, RuntimeError):
+    except RuntimeError:
         return False
     return True
 

@@ -181,7 +181,7 @@ def is_lazy(t: Tensor) -> bool:
     """Whether `t`'s storage is copy-on-write: shared with a lazy clone until somebody writes."""
     try:
         return works("torch._lazy_clone") and bool(_C._is_cow_tensor(t))
-    except (RuntimeError, NotImplementedError):  # layouts without a storage
+    except RuntimeError:  # layouts without a storage
         return False
 
 
@@ -193,7 +193,7 @@ def lazy_clone(t: Tensor) -> Tensor:
     if works("torch._lazy_clone"):
         try:
             return strict_lazy_clone(t)
-        except (RuntimeError, NotImplementedError):
+        except RuntimeError:
             pass
     return t.clone()
 

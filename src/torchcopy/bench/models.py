@@ -235,7 +235,7 @@ def _find_factory(
             return made
         try:
             return made.to(device=place, dtype=kind)
-        except (RuntimeError, NotImplementedError, TypeError) as error:
+        except (RuntimeError, TypeError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             where = f"on {place}" if kind is None else f"on {place or 'its device'} as {dtype_name(kind)}"
             raise InputError(

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .. import _torch_private
 from .._errors import InputError
@@ -271,24 +271,14 @@ def _value_case(name: str, t: Tensor) -> Case[Tensor]:
 
 
 def lean_source(kind: SourceKind, *, numel: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """A source as `build_source` makes it, filled with ones, that never holds more than its own storage.
+    """A source as `build_source` makes it, that never keeps more than its own storage alive.
 
     Nothing is shared with any other tensor, and nothing is synchronised.
     """
-    ones = partial(torch.ones, device=device, dtype=dtype)
-    match kind:
-        case "no_grad" | "leaf":
-            return ones(numel, requires_grad=kind == "leaf")
-        case "parameter":
-            return nn.Parameter(ones(numel))
-        case "non_leaf":
-            # Grown from one element, for the graph keeps what a result came from.
-            return ones(1, requires_grad=True).expand(numel).contiguous()
-        case _:
-            # Built without bytes to learn its strides; the first tensor on `meta` costs a second of imports.
-            plan = build_source(kind, numel=numel, device=torch.device("meta"), dtype=dtype).tensor
-            storage = ones(plan.untyped_storage().nbytes() // dtype.itemsize)
-            return storage.as_strided(plan.shape, plan.stride(), plan.storage_offset())
+    if kind != "non_leaf":
+        return build_source(kind, numel=numel, device=device, dtype=dtype).tensor
+    # Grown from one element, for the graph keeps what a result came from.
+    return torch.ones(1, device=device, dtype=dtype, requires_grad=True).expand(numel).contiguous()
 
 
 def look_at_tensor(source: Tensor, result: Any) -> tuple[bool | None, Memory]:

@@ -128,7 +128,7 @@ def _part(whole: Tensor, part_name: str, t: Tensor, name: str) -> Part:
     try:
         storage, address = _torch_private.storage_id(t), _torch_private.storage_address(t)
         untyped = t.untyped_storage()
-    except (RuntimeError, NotImplementedError):
+    except RuntimeError:
         raise InputError(
             f"{name} is a {type(whole).__name__} with layout `{t.layout}`, which has no storage to look at: "
             "pass the tensors it consists of"
