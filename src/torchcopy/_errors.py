@@ -6,6 +6,8 @@ what to do. The command line prints the message as one line and exits with statu
 
 from __future__ import annotations
 
+import copy
+
 
 class TorchcopyError(Exception):
     """Base of everything torchcopy raises on purpose."""
@@ -21,5 +23,26 @@ class InputError(TorchcopyError, ValueError):
 
 class MeasurementError(TorchcopyError, RuntimeError):
     """A measurement was started and could not be finished."""
+
+    __module__ = "torchcopy"
+
+
+class CopyError(TorchcopyError, copy.Error, TypeError):
+    """Something inside what was to be copied cannot be. Nothing was copied; the message gives the path to it.
+
+    It is a `copy.Error` and a `TypeError` too, the two that `copy.deepcopy` raises for such a thing.
+    """
+
+    __module__ = "torchcopy"
+
+
+class EscapeError(TorchcopyError, RuntimeError):
+    """A copy can still reach the tensors of its source, and the caller asked for `on_escape="error"`."""
+
+    __module__ = "torchcopy"
+
+
+class EscapeWarning(UserWarning):
+    """A copy can still reach the tensors of its source: through a closure, a default argument, a weak reference."""
 
     __module__ = "torchcopy"

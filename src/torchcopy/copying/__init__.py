@@ -1,0 +1,1 @@
+"""MAKE: one copy for everything in PyTorch, at the speed of memory."""
