@@ -82,6 +82,28 @@ def _check_lazy_clone() -> str:
     return "bytes are copied at the first write, on either side"
 
 
+def _check_weak_storage() -> str:
+    source = torch.arange(4.0)
+    alias, address, probe = source.detach(), _C._data_address(source), StorageProbe()
+    (weak,) = weak_storages([source])
+    seen = [probe.look(weak)]
+    lazy = torch._lazy_clone(source)
+    seen.append(probe.look(weak))
+    if seen != [(address, False), (address, True)] or not _C._is_cow_tensor(lazy):
+        raise RuntimeError("it does not show the storage as it is")
+    del source
+    if probe.look(weak) != (address, True):
+        raise RuntimeError("it does not see that an alias keeps the storage")
+    alias.add_(1)
+    if probe.look(weak) != (_C._data_address(alias), False) or _C._data_address(alias) == address:
+        raise RuntimeError("it does not see a write")
+    del alias
+    if probe.look(weak) is not None:
+        raise RuntimeError("it keeps the storage alive")
+    free_weak_storages([weak])
+    return "sees a storage shared, written and freed, and does not keep it"
+
+
 def _check_foreach_copy() -> str:
     sources = [torch.arange(5.0), torch.arange(6.0).view(2, 3).t()]
     targets = [torch.zeros(5), torch.zeros(3, 2, dtype=torch.float64)]
@@ -115,6 +137,12 @@ _ENTRIES = (
     _Entry("torch._C._data_address", "read an address without writing", "`data_ptr()`", _check_data_address),
     _Entry("torch._C._storage_id", "tell storages apart without writing", "data addresses", _check_storage_id),
     _Entry("torch._lazy_clone", "copy-on-write", "`clone()`", _check_lazy_clone),
+    _Entry(
+        "torch.UntypedStorage._weak_ref",
+        "see a lazy storage written or freed",
+        "no copy-on-write",
+        _check_weak_storage,
+    ),
     _Entry("torch._foreach_copy_", "copy many tensors in one call", "a loop of `copy_`", _check_foreach_copy),
     _Entry(
         "torch._C._autograd._unsafe_set_version_counter",
@@ -202,6 +230,61 @@ def strict_lazy_clone(t: Tensor) -> Tensor:
     """`torch._lazy_clone(t)` as it is, with the errors it raises."""
     lazy: Tensor = torch._lazy_clone(t)
     return lazy
+
+
+def copy_on_write_works() -> bool:
+    """Whether lazy clones can be made and watched, which is what they need to be safe across threads."""
+    names = ("torch._lazy_clone", "torch._C._data_address", "torch.UntypedStorage._weak_ref")
+    return all(map(works, names))
+
+
+def strict_lazy_clones(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """`torch._lazy_clone` of each tensor, with the errors it raises."""
+    return list(map(torch._lazy_clone, tensors))
+
+
+def storage_addresses(tensors: Sequence[Tensor]) -> list[int]:
+    """`storage_address` of each tensor; raises where one has no storage. Needs `copy_on_write_works()`."""
+    return list(map(_C._data_address, tensors))
+
+
+def weak_storages(tensors: Sequence[Tensor]) -> list[int]:
+    """A weak reference to the storage of each tensor, for `StorageProbe`; each has to be freed once."""
+    return list(map(torch.UntypedStorage._weak_ref, map(Tensor.untyped_storage, tensors)))
+
+
+def free_weak_storages(weak: Sequence[int]) -> None:
+    """Frees weak references of `weak_storages`. Until then the storage's header, not its bytes, stays allocated."""
+    for reference in weak:
+        torch.UntypedStorage._free_weak_ref(reference)
+
+
+def expired_storages(weak: Sequence[int]) -> list[bool]:
+    """Whether the storage behind each weak reference is gone."""
+    return list(map(torch.UntypedStorage._expired, weak))
+
+
+class StorageProbe:
+    """Looks at storages through weak references, without writing and without keeping them. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[torch.device, Tensor] = {}
+
+    def look(self, weak: int) -> tuple[int, bool] | None:
+        """Address of the storage's bytes and whether they are copy-on-write; None where the storage is gone."""
+        storage = torch.UntypedStorage._new_with_weak_ptr(weak)
+        if storage is None:
+            return None
+        tensor = self._tensors.get(storage.device)
+        if tensor is None:
+            with torch.inference_mode(False):
+                tensor = torch.empty(0, dtype=torch.uint8, device=storage.device)
+            self._tensors[storage.device] = tensor
+        tensor.set_(storage)
+        try:
+            return int(_C._data_address(tensor)), bool(_C._is_cow_tensor(tensor))
+        finally:
+            tensor.set_()
 
 
 def foreach_copy_(targets: Sequence[Tensor], sources: Sequence[Tensor], *, non_blocking: bool = False) -> None:

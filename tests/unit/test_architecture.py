@@ -19,6 +19,7 @@ MAY_IMPORT = {
 }
 REPORT_LIBRARIES = {"typer", "rich", "jinja2", "matplotlib"}
 PRIVATE = {"_lazy_clone", "_is_cow_tensor", "_data_address", "_storage_id", "_unsafe_set_version_counter"}
+PRIVATE |= {"_weak_ref", "_free_weak_ref", "_expired", "_new_with_weak_ptr"}
 
 
 def _imports(path):
