@@ -10,7 +10,14 @@ from ._version import __version__ as __version__
 # Each name is loaded from its module at first use, so that `import torchcopy` costs next to nothing.
 _MODULES = {
     # errors
-    "_errors": ("InputError", "MeasurementError", "TorchcopyError"),
+    "_errors": (
+        "CopyError",
+        "EscapeError",
+        "EscapeWarning",
+        "InputError",
+        "MeasurementError",
+        "TorchcopyError",
+    ),
     # know: the catalogue and what its methods do
     "semantics.catalogue": (
         "CopyMethod",
@@ -28,6 +35,8 @@ _MODULES = {
     "semantics.advice": ("Advice", "Needs", "advise"),
     # know: this machine
     "semantics.machine": ("Diagnosis", "Machine", "describe_machine", "diagnose"),
+    # make
+    "copying.copy": ("copy", "fork"),
     # measure
     "bench.records": ("BenchReport", "Measurement"),
     "bench.models": ("bench_model",),
@@ -38,6 +47,9 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = list(_HOMES)
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors
+    from ._errors import CopyError as CopyError
+    from ._errors import EscapeError as EscapeError
+    from ._errors import EscapeWarning as EscapeWarning
     from ._errors import InputError as InputError
     from ._errors import MeasurementError as MeasurementError
     from ._errors import TorchcopyError as TorchcopyError
@@ -46,6 +58,8 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from .bench.records import Measurement as Measurement
     from .bench.tensors import bench_tensor_values as bench_tensor_values
     from .bench.tensors import bench_tensors as bench_tensors
+    from .copying.copy import copy as copy
+    from .copying.copy import fork as fork
     from .semantics.advice import Advice as Advice
     from .semantics.advice import Needs as Needs
     from .semantics.advice import advise as advise

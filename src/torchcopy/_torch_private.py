@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -113,6 +113,16 @@ def _check_foreach_copy() -> str:
     return "many tensors in one call"
 
 
+def _check_foreach_clone() -> str:
+    sources = [torch.arange(5.0), torch.arange(6).view(2, 3).t()]
+    copies = torch._foreach_clone(sources)
+    if not all(torch.equal(c, s) and c.stride() == s.stride() for c, s in zip(copies, sources, strict=True)):
+        raise RuntimeError("it made other tensors")
+    if {_C._storage_id(c) for c in copies} & {_C._storage_id(s) for s in sources} or len(copies) != 2:
+        raise RuntimeError("the copies share memory")
+    return "many tensors in one call, a storage each"
+
+
 def _check_version_counter() -> str:
     leaf = torch.zeros(2, requires_grad=True)
     detached, data = leaf.detach(), leaf.data
@@ -144,6 +154,7 @@ _ENTRIES = (
         _check_weak_storage,
     ),
     _Entry("torch._foreach_copy_", "copy many tensors in one call", "a loop of `copy_`", _check_foreach_copy),
+    _Entry("torch._foreach_clone", "clone many tensors in one call", "a loop of `clone`", _check_foreach_clone),
     _Entry(
         "torch._C._autograd._unsafe_set_version_counter",
         "tell whether two tensors share a version counter",
@@ -203,6 +214,13 @@ def storage_id(t: Tensor) -> int:
     if works("torch._C._storage_id"):
         return int(_C._storage_id(t))
     return storage_address(t)
+
+
+def storage_ids(tensors: Iterable[Tensor]) -> list[int]:
+    """`storage_id` of each tensor."""
+    if works("torch._C._storage_id"):
+        return list(map(_C._storage_id, tensors))
+    return list(map(storage_id, tensors))
 
 
 def is_lazy(t: Tensor) -> bool:
@@ -296,6 +314,22 @@ def foreach_copy_(targets: Sequence[Tensor], sources: Sequence[Tensor], *, non_b
         target.copy_(source, non_blocking=non_blocking)
 
 
+def foreach_clone(sources: Sequence[Tensor]) -> list[Tensor]:
+    """A clone of each source, in one call where torch can."""
+    if works("torch._foreach_clone"):
+        try:
+            return list(torch._foreach_clone(list(sources)))
+        except NotImplementedError:  # one of them has a layout that it does not know
+            pass
+    return [t.clone() for t in sources]
+
+
+def flip_negation(t: Tensor) -> Tensor:
+    """A view of `t` with its lazy-negation bit flipped (see `torch.Tensor.is_neg`)."""
+    flipped: Tensor = torch._neg_view(t)
+    return flipped
+
+
 _version_lock = threading.Lock()
 
 
@@ -366,6 +400,13 @@ def outside_modes() -> Iterator[None]:
     from torch.utils._python_dispatch import _disable_current_modes
 
     with _C.DisableTorchFunction(), _disable_current_modes():
+        yield
+
+
+@contextmanager
+def without_torch_function() -> Iterator[None]:
+    """Runs the body as if tensor subclasses had no `__torch_function__`."""
+    with _C.DisableTorchFunctionSubclass():
         yield
 
 

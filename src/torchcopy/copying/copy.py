@@ -1,0 +1,230 @@
+"""`copy` and `fork`: one call for everything in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar, overload
+
+import torch
+from torch import Tensor
+
+from .._errors import InputError
+from .escapes import find_escapes, report_escapes
+from .kept_graph import copy_in_graph
+from .refusals import Uncopyable
+from .request import DEFAULT, Graph, Memory, OnEscape, Request, parse_request
+from .walk import Walk, running_walk
+
+T = TypeVar("T")
+
+
+def copy(
+    obj: T,
+    *,
+    graph: Graph = "detach",
+    memory: Memory = "own",
+    device: str | torch.device | int | None = None,
+    dtype: str | torch.dtype | None = None,
+    memory_format: torch.memory_format = torch.preserve_format,
+    requires_grad: bool | None = None,
+    grad: bool = False,
+    pin_memory: bool = False,
+    non_blocking: bool = False,
+    share: Iterable[Any] = (),
+    on_escape: OnEscape = "warn",
+    memo: dict[int, Any] | None = None,
+) -> T:
+    """A copy of anything: a tensor, a module, an optimizer with its model, any nesting of Python objects.
+
+    Of Python objects it makes what `copy.deepcopy` makes. Of tensors it makes what `copy.deepcopy` refuses or gets
+    wrong, too: non-leaf tensors, tied weights, `.grad`, attributes, views of one storage; and it copies all of them
+    in a few calls, after it has seen that the whole object can be copied.
+
+    Is storage shared? Not with `memory="own"`. Tensors that share a storage in `obj` share one in the copy, with
+    the same strides; of a storage that is only partly viewed, only that part is copied.
+    Is the graph kept? Not with `graph="detach"`: the copy's tensors are leaves. With `graph="keep"`, gradients flow
+    back to `obj`.
+    Does it synchronise? Between devices, yes, once for all tensors, unless `non_blocking`; what arrives in main
+    memory is always complete.
+    Is an input changed? No, nor its version counters. With `memory="lazy"` its storages become copy-on-write.
+
+    Args:
+        obj: what to copy.
+        graph: `"detach"`, or `"keep"` for copies through which gradients flow back.
+        memory: `"own"`: the copy has its own bytes. `"lazy"`: both sides share them until one is written (see
+            `fork`). `"share"`: the copy's tensors are detached aliases of the source's.
+        device: where every tensor of the copy goes; by default each stays where it is.
+        dtype: what floating tensors become; others keep theirs.
+        memory_format: as in `torch.Tensor.clone`, for tensors that share their storage with no other.
+        requires_grad: of every floating or complex tensor in the copy; by default as in the source for leaves, and
+            False for others.
+        grad: whether `.grad` is copied too.
+        pin_memory: whether the copy's tensors in main memory are page-locked.
+        non_blocking: whether transfers to a device may still be under way when this returns; work on that device
+            waits for them. A source in pinned memory must not be written before they are done.
+        share: types and objects that are kept by reference. A module stands for its parameters and buffers too.
+        on_escape: what to do if the copy still reaches tensors of `obj`, through a closure or a weak reference:
+            `"warn"`, `"error"` or `"ignore"`.
+        memo: as in `copy.deepcopy`, for use in `__deepcopy__`.
+
+    Raises:
+        CopyError: `obj` holds something that cannot be copied, or an optimizer without its parameters. Nothing was
+            copied.
+        InputError: an option has no such value, or two contradict each other.
+        EscapeError: the copy reaches tensors of `obj`, and `on_escape="error"`.
+
+    Example:
+        >>> import torch, torchcopy as tc
+        >>> model = torch.nn.Linear(2, 2)
+        >>> optimizer = torch.optim.AdamW(model.parameters())
+        >>> copied, its_optimizer = tc.copy((model, optimizer))
+        >>> its_optimizer.param_groups[0]["params"][0] is copied.weight
+        True
+        >>> with torch.no_grad():
+        ...     _ = model.weight.fill_(0.0)
+        >>> bool((copied.weight == 0.0).all())
+        False
+    """
+    if (
+        graph == "detach"
+        and memory == "own"
+        and on_escape == "warn"
+        and isinstance(share, tuple)
+        and not share
+        and device is dtype is requires_grad is None
+        and memory_format is torch.preserve_format
+        and grad is pin_memory is non_blocking is False
+    ):
+        request = DEFAULT
+    else:
+        request = parse_request(
+            graph=graph,
+            memory=memory,
+            device=device,
+            dtype=dtype,
+            memory_format=memory_format,
+            requires_grad=requires_grad,
+            grad=grad,
+            pin_memory=pin_memory,
+            non_blocking=non_blocking,
+            share=share,
+            on_escape=on_escape,
+        )
+    if memo is not None and not isinstance(memo, dict):
+        raise InputError(f"`memo` must be a dict, as `copy.deepcopy` passes it on; got {type(memo).__name__}")
+    copied: T = _make(obj, request, memo)
+    return copied
+
+
+@overload
+def fork(obj: T, n: None = None, **same: Any) -> T: ...
+@overload
+def fork(obj: T, n: int, **same: Any) -> list[T]: ...
+def fork(obj: T, n: int | None = None, **same: Any) -> T | list[T]:
+    """A copy that costs no memory until one side is written: copy-on-write. One fork, or a list of `n`.
+
+    The first write to a tensor, of `obj` or of a fork, copies that tensor's storage; all others stay shared. Reads
+    copy nothing. `obj` and its forks may be written and dropped on different threads at the same time. Where
+    PyTorch cannot share (memory that it does not own, as from `torch.from_numpy`), that tensor is copied at once;
+    `tc.relate(obj, forked)` says which.
+
+    Is storage shared? The bytes are, until somebody writes; no write is ever seen on the other side.
+    Is the graph kept? Not with `graph="detach"`, the default; `graph="keep"` works too.
+    Does it synchronise? No.
+    Is an input changed? Its values and version counters are not; its storages become copy-on-write.
+
+    The price: where both sides have written, the shared bytes live on for some milliseconds until they are given
+    back. The limit: raw pointers that were taken before (a `numpy()` array, a DLPack capsule, a captured CUDA
+    graph) write past copy-on-write, into both.
+
+    Args:
+        obj: what to fork; anything that `copy` copies.
+        n: how many forks to make; None for one that is not in a list.
+        same: options of `copy`, except `memory`, and those that move or convert.
+
+    Raises:
+        CopyError, InputError, EscapeError: as `copy` does.
+
+    Example:
+        >>> import torch, torchcopy as tc
+        >>> weights = {"w": torch.zeros(1000)}
+        >>> forked = tc.fork(weights)
+        >>> _ = weights["w"].add_(1)
+        >>> float(forked["w"].sum()), float(weights["w"].sum())
+        (0.0, 1000.0)
+    """
+    if "memory" in same:
+        raise InputError("`fork` is `copy` with memory='lazy': call `tc.copy` to choose another memory")
+    if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 0):
+        raise InputError(f"`n` must be a number of forks, or None for one without a list; got {n!r}")
+    if same:
+        unknown = same.keys() - _FORK_OPTIONS.keys()
+        if unknown:
+            raise InputError(f"`fork` has no option {sorted(unknown)[0]!r}: it has {', '.join(_FORK_OPTIONS)}")
+        memo = same.pop("memo", None)
+        request = parse_request(memory="lazy", **{**_FORK_OPTIONS, **same})
+    else:
+        memo, request = None, _FORK
+    if n is None:
+        forked: T = _make(obj, request, memo)
+        return forked
+    return [_make(obj, request, memo) for _ in range(n)]
+
+
+_FORK_OPTIONS: dict[str, Any] = {
+    "graph": "detach",
+    "device": None,
+    "dtype": None,
+    "memory_format": torch.preserve_format,
+    "requires_grad": None,
+    "grad": False,
+    "pin_memory": False,
+    "non_blocking": False,
+    "share": (),
+    "on_escape": "warn",
+}
+_FORK = Request(memory="lazy")
+
+
+def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
+    """The copy; `copy` and `fork` call it directly, so that a warning names their caller's line."""
+    outer = running_walk(memo)
+    if outer is not None and outer.request == request:  # a `__deepcopy__` that our own walk has called
+        return outer.copy_within(obj)
+    if request.graph == "keep":
+        memo, tensors = _copied_in_graph(obj, request, memo)
+    else:
+        tensors = []
+    walk = Walk(request, memo)
+    try:
+        copied = walk.copy(obj)
+        tensors += walk.tensors.done
+        if request.on_escape != "ignore" and walk.kept:
+            classes = [cls for cls in walk.recipes if not cls.__module__.startswith("torch.")]
+            escapes = find_escapes(copied, obj, [*walk.kept.values(), *classes], tensors, request.shared_ids)
+            report_escapes(escapes, request.on_escape, stacklevel=3)
+    except Uncopyable as error:
+        raise error.explained(obj) from error
+    finally:
+        walk.close()
+    return copied
+
+
+def _copied_in_graph(
+    obj: Any, request: Request, memo: dict[int, Any] | None
+) -> tuple[dict[int, Any], list[Tensor]]:
+    """A memo that has the copies of all tensors in `obj`, and these tensors.
+
+    They have to be known before the objects around them are copied: a tensor in a graph cannot be filled later.
+    """
+    looking = Walk(request.only_looking(), dict(memo or {}))
+    try:
+        looking.copy(obj)
+        sources = list(looking.tensors.done)
+    except Uncopyable as error:
+        raise error.explained(obj) from error
+    finally:
+        looking.close()
+    memo = {} if memo is None else memo
+    memo.update(zip(map(id, sources), copy_in_graph(sources, request), strict=True))
+    return memo, sources

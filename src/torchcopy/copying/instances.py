@@ -1,0 +1,82 @@
+"""How instances of a class are copied: by their `__dict__`, by a rule of ours, or by `copy.deepcopy`'s protocol."""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+
+
+class _Plain:
+    """What a class without a rule of its own looks like."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to copy the instances of one class.
+
+    Attributes:
+        by_dict: an instance is a new object with a copy of its `__dict__`; nothing of the class's own has a say.
+        new: makes the new object.
+        special: a rule of ours, called with the walk and the instance, or None.
+    """
+
+    by_dict: bool
+    new: Callable[[type], Any] = object.__new__
+    special: Callable[[Any, Any], Any] | None = None
+
+
+def recipe_of(cls: type) -> Recipe:
+    """How instances of `cls` are copied."""
+    from .special import special_rule  # it knows the walk
+
+    special = special_rule(cls)
+    if special is not None:
+        return Recipe(by_dict=False, special=special)
+    return Recipe(by_dict=_is_by_dict(cls))
+
+
+def _is_by_dict(cls: type) -> bool:
+    """Whether the protocol would come to: a bare new object, and a copy of its `__dict__`."""
+    return (
+        cls not in copyreg.dispatch_table
+        and not issubclass(cls, type)
+        # No slots, and no base class written in C: the `__dict__` is all there is.
+        and cls.__basicsize__ == _Plain.__basicsize__
+        and cls.__itemsize__ == 0
+        and cls.__dictoffset__ == _Plain.__dictoffset__
+        and all(isinstance(vars(base).get("__dict__", _DICT), _DICT_TYPE) for base in cls.__mro__)
+        and cls.__new__ is object.__new__
+        and cls.__getattribute__ is object.__getattribute__
+        and cls.__reduce_ex__ is object.__reduce_ex__
+        and cls.__reduce__ is object.__reduce__
+        and not hasattr(cls, "__getnewargs__")
+        and not hasattr(cls, "__getnewargs_ex__")
+        and all(_adds_nothing(cls, name) for name in ("__getattr__", "__getstate__", "__setstate__", "__deepcopy__"))
+    )
+
+
+_DICT: Any = vars(_Plain)["__dict__"]
+_DICT_TYPE = type(_DICT)
+_PARAMETRIZE = "torch.nn.utils.parametrize"
+
+
+def _adds_nothing(cls: type, name: str) -> bool:
+    """Whether the class lacks the method, or has one of PyTorch's that does what would be done without it.
+
+    `nn.Module.__getstate__` leaves out what `Module.compile` adds, and the walk looks for that. `__setstate__` of
+    modules in `torch.nn` adds what pickles of older versions lack; the instance at hand has it.
+    `torch.nn.utils.parametrize` gives its classes a `__getstate__` that refuses to pickle, and a `__deepcopy__`
+    that copies the `__dict__`.
+    """
+    method = getattr(cls, name, None)
+    if method is None or method is getattr(object, name, None):
+        return True
+    module = getattr(method, "__module__", None) or ""
+    if name == "__deepcopy__" or module == _PARAMETRIZE:
+        return module == _PARAMETRIZE
+    return issubclass(cls, nn.Module) and module.startswith("torch.nn.modules.")

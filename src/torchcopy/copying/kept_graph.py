@@ -1,0 +1,96 @@
+"""Copies through which gradients flow back to their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .. import _torch_private
+from .._errors import InputError
+from .._tensors import describe, span_bytes
+from .opaque import copy_opaque, is_opaque, place_alone
+
+if TYPE_CHECKING:
+    from .request import Request
+
+
+def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
+    """A copy of each source in the source's graph; views of one storage stay views of one.
+
+    Raises:
+        InputError: gradients are not recorded here.
+    """
+    for t in sources:
+        if t.requires_grad and not torch.is_grad_enabled():
+            raise InputError(
+                f"graph='keep' cannot keep the graph of a {describe(t)} that requires grad under `torch.no_grad()` or "
+                "`torch.inference_mode()`: call it outside, or use graph='detach'"
+            )
+    if request.memory == "share":
+        return [t.view_as(t) if not is_opaque(t) else t.alias() for t in sources]  # type: ignore[attr-defined]
+    if request.memory == "lazy":
+        return _lazily(sources, request)
+    copies: list[Tensor | None] = [None] * len(sources)
+    for members in _by_storage(sources).values():
+        made = _views([sources[k] for k in members], request) if len(members) > 1 else None
+        for k, c in zip(members, made or [_alone(sources[k], request) for k in members], strict=True):
+            copies[k] = c
+    return [c for c in copies if c is not None]
+
+
+def _alone(t: Tensor, request: Request) -> Tensor:
+    return copy_opaque(t, request) if is_opaque(t) else place_alone(t, request)
+
+
+def _by_storage(sources: Sequence[Tensor]) -> dict[object, list[int]]:
+    groups: dict[object, list[int]] = {}
+    for k, t in enumerate(sources):
+        key = ("opaque", k) if is_opaque(t) else _torch_private.storage_id(t)
+        groups.setdefault(key, []).append(k)
+    return groups
+
+
+def _views(members: Sequence[Tensor], request: Request) -> list[Tensor] | None:
+    """Copies of views of one storage, as views of one copy; None where autograd knows them as unrelated."""
+    roots = {id(_root(t)) for t in members}
+    if len(roots) > 1 or len({t.dtype for t in members}) > 1 or any(t.is_conj() or t.is_neg() for t in members):
+        return None
+    item = members[0].element_size()
+    lo = min(t.storage_offset() for t in members)
+    hi = max(t.storage_offset() + span_bytes(t) // item for t in members)
+    flat = place_alone(_root(members[0]).as_strided((hi - lo,), (1,), lo), request)
+    return [flat.as_strided(t.shape, t.stride(), t.storage_offset() - lo) for t in members]
+
+
+def _root(t: Tensor) -> Tensor:
+    return t._base if t._base is not None else t
+
+
+def _lazily(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
+    from .tensor_copies import copy_tensors
+
+    detached = copy_tensors(sources, request.without_graph())
+    return [_InGraph.apply(t, c) if t.requires_grad else c for t, c in zip(sources, detached, strict=True)]
+
+
+class _InGraph(torch.autograd.Function):
+    """Gives a copy that was made outside the graph its source's place in it."""
+
+    @staticmethod
+    def forward(source: Tensor, copied: Tensor) -> Tensor:  # noqa: ARG004
+        return copied.view_as(copied)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Nothing has to be saved: the derivative of a copy is 1."""
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:  # noqa: ARG004
+        return gradients[0], None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:  # noqa: ARG004
+        return tangents[0].view_as(tangents[0])

@@ -1,0 +1,70 @@
+"""Whole tensors into new memory, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from .. import _torch_private
+from .huge_pages import advise_huge_pages
+from .placement import copy_placed
+
+if TYPE_CHECKING:
+    from .request import Request
+
+SMALL_BYTES = 16 << 10
+"""Below this, one call that allocates and copies is quicker; above, it pays to prepare the memory first."""
+
+_bytes_of = attrgetter("nbytes")
+
+
+def copy_whole(units: Sequence[Tensor], request: Request) -> list[Tensor]:
+    """A new tensor for each unit, with the same strides where the unit is dense. Runs under `no_grad`."""
+    if not units:
+        return []
+    if request.memory == "lazy":
+        return _lazy(units, request)
+    if request.places:
+        return copy_placed(units, request)
+    return copy_here(units)
+
+
+def copy_here(units: Sequence[Tensor]) -> list[Tensor]:
+    """A copy of each unit on its own device, in its own dtype."""
+    sizes = list(map(_bytes_of, units))
+    if max(sizes) < SMALL_BYTES:
+        return _torch_private.foreach_clone(units)
+    if min(sizes) >= SMALL_BYTES:
+        return _copy_large(units)
+    large = [k for k, size in enumerate(sizes) if size >= SMALL_BYTES]
+    small = [k for k, size in enumerate(sizes) if size < SMALL_BYTES]
+    copies: list[Tensor] = [units[0]] * len(units)
+    for k, c in zip(large, _copy_large([units[k] for k in large]), strict=True):
+        copies[k] = c
+    for k, c in zip(small, _torch_private.foreach_clone([units[k] for k in small]), strict=True):
+        copies[k] = c
+    return copies
+
+
+def _copy_large(units: Sequence[Tensor]) -> list[Tensor]:
+    if any(t.is_nested or t.is_quantized for t in units):
+        return [t.clone() for t in units]
+    copies = [torch.empty_like(t, requires_grad=False) for t in units]
+    advise_huge_pages(copies)
+    _torch_private.foreach_copy_(copies, units)
+    return copies
+
+
+def _lazy(units: Sequence[Tensor], request: Request) -> list[Tensor]:
+    from .lazy import lazy_clones
+
+    copies = lazy_clones(units)
+    refused = [k for k, c in enumerate(copies) if c is None]
+    if refused:
+        for k, c in zip(refused, copy_here([units[k] for k in refused]), strict=True):
+            copies[k] = c
+    return copies  # type: ignore[return-value]

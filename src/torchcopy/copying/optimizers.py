@@ -1,0 +1,87 @@
+"""Optimizers and what drives them: copied together with their parameters, never apart from them."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from .._errors import CopyError
+from .object_paths import held_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from .walk import Walk
+
+
+def copy_optimizer(walk: Walk, x: Optimizer) -> Any:
+    """A copy that refers to the copied parameters. Parameters met only here are checked when the walk has ended."""
+    walk.inside_optimizer += 1
+    try:
+        return walk.by_protocol(x, type(x))
+    finally:
+        walk.inside_optimizer -= 1
+
+
+def copy_scheduler(walk: Walk, x: LRScheduler) -> Any:
+    """A copy that watches the copied optimizer, so that its first step does not warn of a skipped one."""
+    y = walk.by_protocol(x, type(x))
+    optimizer = getattr(x, "optimizer", None)
+    if optimizer is not None and hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+        walk.after.append(lambda: _watch_steps(y.optimizer, called=getattr(optimizer, "_opt_called", False)))
+    return y
+
+
+def _watch_steps(optimizer: Optimizer, *, called: bool) -> None:
+    """Has the optimizer note that it was stepped: schedulers do so when they are made, and warn where it is not."""
+    if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+        return
+    unwatched, of = type(optimizer).step, weakref.ref(optimizer)
+
+    @functools.wraps(unwatched)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        stepped: Any = of()
+        stepped._opt_called = True
+        return unwatched(stepped, *args, **kwargs)
+
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    optimizer.step = step  # type: ignore[method-assign]
+    if called:
+        optimizer._opt_called = True  # type: ignore[attr-defined]
+
+
+def check_parameters_come_along(root: object, found: Mapping[int, Tensor]) -> None:
+    """Refuses an optimizer whose parameters are reached through it only.
+
+    Args:
+        root: what is being copied.
+        found: by id, the tensors that were first met inside an optimizer.
+
+    Raises:
+        CopyError: a copy of it would train tensors that belong to no copied module.
+    """
+    reached = list(held_objects(root))
+    beside = set(map(id, held_objects(root, passing=(Optimizer, LRScheduler))))
+    for optimizer in reached:
+        if not isinstance(optimizer, Optimizer):
+            continue
+        own = [p for group in optimizer.param_groups for p in group["params"]]
+        missing = [p for p in own if id(p) in found and id(p) not in beside]
+        if missing:
+            kind = type(optimizer).__name__
+            count = (
+                "none of its parameters is"
+                if len(missing) == len(own)
+                else f"{len(missing)} of its {len(own)} parameters are not"
+            )
+            raise CopyError(
+                f"an optimizer (`{kind}`) cannot be copied here, for {count} copied with it: its copy would train "
+                "tensors that no module uses. Copy it together with its model, `tc.copy((model, optimizer))`; or "
+                "have it train the same parameters, `share=model.parameters()`"
+            )

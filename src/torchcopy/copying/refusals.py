@@ -1,0 +1,74 @@
+"""What cannot be copied: found in the walk, told with the path to it and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .._errors import CopyError, InputError
+from .object_paths import find_path, held_objects
+
+
+class Uncopyable(CopyError):
+    """Raised inside a walk, where the path to `culprit` is not known yet."""
+
+    def __init__(self, culprit: object, reason: str = "") -> None:
+        super().__init__(f"{type_name(culprit)} cannot be copied")
+        self.culprit = culprit
+        self.reason = reason
+
+    def explained(self, root: object) -> Exception:
+        """The error for the caller: which object, where in `root`, and what to do."""
+        where = _place_of(self.culprit, root)
+        reason = f" ({self.reason})" if self.reason else ""
+        cls = type(self.culprit)
+        named = "type(x)" if "<locals>" in cls.__qualname__ or cls.__module__ == "builtins" else type_name(self.culprit)
+        return CopyError(
+            f"{where} cannot be copied{reason}. Nothing was copied. To have the copy refer to the same one, pass the "
+            f"object or its type in `share`, such as `share=({named},)`"
+        )
+
+
+class KeepsNoModule(Uncopyable):
+    """Raised inside a walk that looks for what stays in the graph."""
+
+    def explained(self, root: object) -> Exception:
+        """The error for the caller: what to do instead."""
+        where = _place_of(self.culprit, root)
+        return InputError(
+            f"graph='keep' does not go with {where}: its parameters have to be leaves. Copy the parameters alone, "
+            "`params = tc.copy(dict(model.named_parameters()), graph='keep')`, and run the model with them, "
+            "`torch.func.functional_call(model, params, inputs)`"
+        )
+
+
+def _place_of(culprit: object, root: object) -> str:
+    path = find_path(root, culprit, name="obj", through_functions=False)
+    return f"`{path}` ({type_name(culprit)})" if path else f"a `{type_name(culprit)}` inside `obj`"
+
+
+def type_name(x: object) -> str:
+    """The class of `x` as a user would import it: `_thread.lock`, `socket.socket`."""
+    cls = type(x)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def find_uncopyable(root: object, is_shared: Callable[[object], bool]) -> object | None:
+    """Something in `root` that certainly cannot be copied, or None. Calls no code of the user's classes."""
+    return next((each for each in held_objects(root) if _is_uncopyable(each) and not is_shared(each)), None)
+
+
+def _is_uncopyable(x: object) -> bool:
+    cls = type(x)
+    own = any(
+        getattr(cls, name, None) is not getattr(object, name, None)
+        for name in ("__reduce_ex__", "__reduce__", "__getstate__", "__deepcopy__", "__getattribute__")
+    )
+    if own:
+        return False
+    try:
+        object.__reduce_ex__(x, 4)
+    except TypeError as error:
+        return str(error).startswith("cannot pickle")
+    except Exception:  # noqa: BLE001  # it will be met again, by the walk
+        return False
+    return False

@@ -1,0 +1,176 @@
+"""Objects that are copied by a rule of ours, because `copy.deepcopy` refuses them or gets them wrong."""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from .. import _torch_private
+from .opaque import place_alone
+from .optimizers import copy_optimizer, copy_scheduler
+from .refusals import Uncopyable
+
+if TYPE_CHECKING:
+    from .walk import Walk
+
+Rule = Callable[["Walk", Any], Any]
+"""Makes the copy of an object during a walk."""
+
+
+def special_rule(cls: type) -> Rule | None:
+    """The rule for instances of `cls`, or None if they are copied as Python objects are."""
+    if issubclass(cls, Tensor):
+        return _tensor_rule(cls)
+    if issubclass(cls, Optimizer):
+        return copy_optimizer
+    if issubclass(cls, LRScheduler):
+        return copy_scheduler
+    if issubclass(cls, nn.RNNBase) and _has_methods_of(cls, nn.RNNBase, "__getstate__", "__setstate__"):
+        return _copy_recurrent
+    for known, rule in _RULES.items():
+        if issubclass(cls, known):
+            return rule
+    compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
+    if compiled is not None and issubclass(cls, compiled):
+        return _copy_compiled
+    group = getattr(sys.modules.get("torch.distributed"), "ProcessGroup", None)
+    if group is not None and issubclass(cls, group):
+        return _refuse_connection
+    return None
+
+
+def _has_methods_of(cls: type, base: type, *names: str) -> bool:
+    return all(getattr(cls, name) is getattr(base, name) for name in names)
+
+
+# --- tensors of other classes --------------------------------------------------------------------------------
+
+
+def _tensor_rule(cls: type[Tensor]) -> Rule:
+    own_copy = cls.__deepcopy__ not in (Tensor.__deepcopy__, nn.Parameter.__deepcopy__)  # type: ignore[comparison-overlap]
+    if own_copy:
+        return _copy_by_own_deepcopy
+    if cls.__torch_dispatch__ is not Tensor.__torch_dispatch__ or copyreg._slotnames(cls):  # type: ignore[attr-defined]
+        return _copy_by_own_clone
+    return _copy_relabelled
+
+
+def _copy_relabelled(walk: Walk, x: Tensor) -> Tensor:
+    """A subclass that only adds Python: an ordinary tensor of that class."""
+    with _torch_private.without_torch_function():
+        return walk.tensors.now(x, plain=x.as_subclass(Tensor))
+
+
+def _copy_by_own_deepcopy(walk: Walk, x: Tensor) -> Tensor:
+    """By the class's `__deepcopy__`; uninitialised parameters lose their Python attributes there."""
+    copied: Tensor = walk.foreign(x, lambda: x.__deepcopy__(walk.memo))
+    walk.kept.pop(id(copied), None)
+    if nn.parameter.is_lazy(x) and x.__dict__ and not copied.__dict__:
+        walk.items(x.__dict__, copied.__dict__)
+    return copied
+
+
+def _copy_by_own_clone(walk: Walk, x: Tensor) -> Tensor:
+    """By the class's `detach` and `clone`, as `copy.deepcopy` does for wrappers of other tensors."""
+    request = walk.request
+    walk.show_all()
+    with torch.no_grad():
+        detached = x.detach()
+        copied = detached if request.memory == "share" else place_alone(detached, request)
+    if type(copied) is not type(x):
+        raise Uncopyable(x, f"its `clone()` returns a {type(copied).__name__}: define `__deepcopy__` on the class")
+    wanted = x.requires_grad and x.is_leaf if request.requires_grad is None else request.requires_grad
+    copied.requires_grad_(wanted and (copied.is_floating_point() or copied.is_complex()))
+    walk.remember(x, copied)
+    walk.tensors.done.append(x)
+    if request.memory != "share":
+        for name in copyreg._slotnames(type(x)):  # type: ignore[attr-defined]
+            if hasattr(x, name):
+                setattr(copied, name, walk.deep(getattr(x, name)))
+        if x.__dict__:
+            copied.__dict__.clear()
+            walk.items(x.__dict__, copied.__dict__)
+    if request.grad and x.is_leaf and x.grad is not None:
+        copied.grad = walk.deep(x.grad)
+    return copied
+
+
+# --- modules -------------------------------------------------------------------------------------------------
+
+
+def _copy_recurrent(walk: Walk, x: nn.RNNBase) -> nn.RNNBase:
+    """A recurrent module: its weak references have to lead to the new weights."""
+    y: nn.RNNBase = object.__new__(type(x))
+    walk.remember(x, y)
+    state = dict(vars(x))
+    had = state.pop("_flat_weight_refs", None)
+    walk.items(state, vars(y))
+    if had is not None:
+
+        def refer() -> None:
+            y._flat_weight_refs = [None if w is None else weakref.ref(w) for w in y._flat_weights]
+
+        walk.after.append(refer)
+    return y
+
+
+def _copy_compiled(walk: Walk, x: Any) -> Any:
+    """A compiled module: the module in it is copied, and compiled again, the same way, when it first runs."""
+    y = type(x).__new__(type(x))
+    walk.remember(x, y)
+    state = x.__getstate__()
+    context = state.pop("dynamo_ctx", None)
+    copied: dict[str, Any] = {}
+    before, walk.may_set_later = walk.may_set_later, False
+    walk.items(state, copied)
+    walk.may_set_later = before
+    y.__setstate__({**copied, "dynamo_ctx": context})
+    return y
+
+
+# --- other things of PyTorch's and NumPy's -------------------------------------------------------------------
+
+
+def _copy_generator(walk: Walk, x: torch.Generator) -> torch.Generator:
+    y = x.clone_state()
+    walk.remember(x, y)
+    return y
+
+
+def _copy_array(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
+    if x.dtype.hasobject or type(x) is not np.ndarray:
+        return walk.by_protocol(x, type(x))
+    y = x if walk.request.memory == "share" else x.copy(order="K")
+    walk.remember(x, y)
+    return y
+
+
+def _copy_member(walk: Walk, x: enum.Enum) -> Any:
+    if type(x).__deepcopy__ is enum.Enum.__deepcopy__:  # type: ignore[attr-defined]
+        return x
+    return walk.by_protocol(x, type(x))
+
+
+def _refuse_connection(walk: Walk, x: object) -> Any:  # noqa: ARG001
+    raise Uncopyable(x, "it stands for something outside this program's memory")
+
+
+_RULES: dict[type, Rule] = {
+    torch.Generator: _copy_generator,
+    np.ndarray: _copy_array,
+    enum.Enum: _copy_member,
+    torch.Stream: _refuse_connection,
+    torch.Event: _refuse_connection,
+}
+if not hasattr(enum.Enum, "__deepcopy__"):  # Python before 3.11.4
+    del _RULES[enum.Enum]

@@ -1,0 +1,192 @@
+"""The tensors of one walk: where each belongs, and all of them copied at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import _torch_private
+from .._tensors import has_storage, span_bytes
+from .tensor_copies import copy_tensors
+
+if TYPE_CHECKING:
+    from .request import Request
+    from .walk import Walk
+
+_EARLY_BYTES = 1 << 20  # less than this may be allocated before the walk has ended
+
+
+class TensorJobs:
+    """Notes the tensors that a walk meets, and copies them when it is time.
+
+    A tensor in a list, a dict or an instance's `__dict__` is set into its place when it has been copied. Where
+    Python needs the object at once (in a tuple, in a set, as a key), it gets an empty tensor that later receives
+    the memory.
+    """
+
+    def __init__(self, request: Request, walk: Walk) -> None:
+        self.request = request
+        self.walk = walk
+        self.sources: list[Tensor] = []
+        self.number: dict[int, int] = {}  # of each source, by id
+        self.places: list[tuple[Any, Any, int]] = []  # container, key, number of the source that belongs there
+        self.runs: list[tuple[Any, list[Any], int]] = []  # mapping, its keys, number of the first one's source
+        self.shells: dict[int, Tensor] = {}
+        self.attributes: dict[int, dict[str, Any]] = {}
+        self.gradients: dict[int, list[Tensor | None]] = {}
+        self.done: list[Tensor] = []
+        """Every source that has been copied."""
+        self.early: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        """By storage: what was copied before the walk had ended, and its copy; later views of it join in."""
+        self.found_in_optimizer: dict[int, Tensor] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are tensors to copy."""
+        return bool(self.sources)
+
+    def later(self, t: Tensor, container: Any, key: Any) -> None:
+        """Sees to it that the copy of `t` will stand in `container[key]`."""
+        identity = id(t)
+        number = self.number.get(identity)
+        if number is None:
+            known = self.walk.memo.get(identity)
+            if known is not None:
+                container[key] = known
+                return
+            self.number[identity] = number = len(self.sources)
+            self.sources.append(t)
+            if t.__dict__ or self.request.grad or self.walk.inside_optimizer:
+                self.note(number, t)
+        self.places.append((container, key, number))
+
+    def all_later(self, source: Mapping[Any, Any], container: Any) -> bool:
+        """The same for all values of `source`, and an empty container; False where that cannot be done in one go."""
+        if self.request.grad or self.walk.inside_optimizer:
+            return False
+        tensors = list(source.values())
+        ids = list(map(id, tensors))
+        first = len(self.sources)
+        if (
+            not set(map(type, tensors)) <= _PLAIN
+            or not set(map(type, source)) <= {str, int}
+            or len(set(ids)) < len(ids)
+            or not self.number.keys().isdisjoint(ids)
+            or not self.walk.memo.keys().isdisjoint(ids)
+            or any([t.__dict__ for t in tensors])  # noqa: C419  # quicker than one by one
+        ):
+            return False
+        self.sources += tensors
+        self.number.update(zip(ids, range(first, first + len(ids)), strict=True))
+        self.runs.append((container, list(source), first))
+        return True
+
+    def now(self, t: Tensor, plain: Tensor | None = None) -> Tensor:
+        """An object that will be the copy of `t`.
+
+        `plain` is `t` as an ordinary tensor, where its class is another.
+        """
+        number = self.number.get(id(t))
+        if number is not None:
+            known = self.shells.get(number)
+            return self.shell(number, t) if known is None else known
+        self.number[id(t)] = number = len(self.sources)
+        self.sources.append(t if plain is None else plain)
+        self.walk.alive.append(t)
+        shell = self.shell(number, t)
+        if t.__dict__ or self.request.grad or self.walk.inside_optimizer:
+            self.note(number, t)
+        return shell
+
+    def shell(self, number: int, t: Tensor) -> Tensor:
+        """An empty tensor of `t`'s class, known from now on as its copy."""
+        shell = torch.empty(0, dtype=t.dtype, device="cpu" if t.is_meta else t.device)
+        if type(t) is not Tensor:
+            shell.__class__ = type(t)
+        self.shells[number] = self.walk.memo[id(t)] = shell
+        return shell
+
+    def note(self, number: int, t: Tensor) -> None:
+        """Copies what hangs on a tensor beside its values: Python attributes, and the gradient on request."""
+        walk = self.walk
+        if walk.inside_optimizer:
+            self.found_in_optimizer[id(t)] = t
+        before, walk.may_set_later = walk.may_set_later, not self.request.shares_something
+        if t.__dict__:
+            self.attributes[number] = copied = {}
+            walk.items(t.__dict__, copied)
+        if self.request.grad and t.is_leaf and t.grad is not None:
+            self.gradients[number] = holder = [None]
+            if walk.may_set_later and type(t.grad) is Tensor:
+                self.later(t.grad, holder, 0)
+            else:
+                holder[0] = walk.deep(t.grad)
+        walk.may_set_later = before
+
+    # --- copying -------------------------------------------------------------------------------------------
+
+    def fill_early(self) -> None:
+        """Copies what there is before the walk has ended; refuses first what the rest of the walk would refuse."""
+        if sum(span_bytes(t) for t in self.sources if t.layout == torch.strided) > _EARLY_BYTES:
+            self.walk.check_rest()
+        self.fill(early=True)
+
+    def fill(self, *, early: bool = False) -> None:
+        """Copies every waiting tensor and puts it where it belongs."""
+        if not self.sources:
+            return
+        sources = self.sources
+        copies = copy_tensors(sources, self.request, self.early)
+        if self.request.graph == "detach":
+            self._finish(sources, copies)
+        for number, shell in self.shells.items():
+            copies[number] = shell
+        if early or self.walk.memo_is_shared:  # somebody may look them up
+            self.walk.memo.update(zip(map(id, sources), copies, strict=True))
+            self.walk.alive += sources
+        for container, keys, first in self.runs:
+            container.update(zip(keys, copies[first : first + len(keys)], strict=True))
+        for container, key, number in self.places:
+            container[key] = copies[number]
+        for number, attributes in self.attributes.items():
+            copies[number].__dict__.update(attributes)
+        for number, holder in self.gradients.items():
+            copies[number].grad = holder[0]
+        if early:
+            self._remember_storages(sources, copies)
+        self.done += sources
+        self._forget()
+
+    def _finish(self, sources: list[Tensor], copies: list[Tensor]) -> None:
+        """Gives the copies their class and whether they require grad; the empty tensors get their memory."""
+        with torch.no_grad():
+            for number, shell in self.shells.items():
+                shell.data = copies[number]
+                copies[number] = shell
+        parameter = nn.Parameter
+        if parameter in set(map(type, sources)):
+            for c in [c for t, c in zip(sources, copies, strict=True) if type(t) is parameter]:
+                c.__class__ = parameter  # as PyTorch does when a lazy parameter materialises
+        wanted = self.request.requires_grad
+        if wanted is None:
+            for c in [c for t, c in zip(sources, copies, strict=True) if t.requires_grad and t.is_leaf]:
+                c.requires_grad = True
+        else:
+            for c in copies:
+                if c.is_floating_point() or c.is_complex():
+                    c.requires_grad = wanted
+
+    def _remember_storages(self, sources: list[Tensor], copies: list[Tensor]) -> None:
+        for t, c in zip(sources, copies, strict=True):
+            if has_storage(t) and has_storage(c):
+                self.early.setdefault(_torch_private.storage_id(t), []).append((t, c))
+
+    def _forget(self) -> None:
+        self.sources, self.places, self.runs = [], [], []
+        self.number, self.shells, self.attributes, self.gradients = {}, {}, {}, {}
+
+
+_PLAIN = {Tensor, nn.Parameter}

@@ -1,0 +1,425 @@
+"""The walk through an object: copies it as `copy.deepcopy` does, and leaves its tensors to be copied all at once.
+
+Every rule of `copy.deepcopy` holds here: the memo, `__deepcopy__`, `copyreg`, `__reduce_ex__`, `__setstate__`. What
+differs is when tensors are copied. The walk only notes where each belongs; when it is done, all of them are copied
+in a few calls. So nothing is allocated before the whole object is known to be copyable. Where code that is not
+ours is about to see copied tensors (a constructor, a `__setstate__`), they are filled in first.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import types
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from .instances import Recipe, recipe_of
+from .optimizers import check_parameters_come_along
+from .refusals import KeepsNoModule, Uncopyable, find_uncopyable
+from .tensor_jobs import TensorJobs
+
+if TYPE_CHECKING:
+    from .request import Request
+
+_ABSENT: Final = object()
+_PARAMETER: Final = nn.Parameter
+
+IMMUTABLE: Final[frozenset[type]] = frozenset(
+    {
+        type(None),
+        type(Ellipsis),
+        type(NotImplemented),
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        range,
+        types.CodeType,
+        torch.dtype,
+        torch.layout,
+        torch.memory_format,
+        torch.device,
+        torch.Size,
+    }
+)
+"""Types whose values are their own copies, and can hold no tensor."""
+
+_BY_REFERENCE: Final[frozenset[type]] = frozenset(
+    {type, types.FunctionType, types.BuiltinFunctionType, weakref.ref, property}
+)
+"""Types that `copy.deepcopy` keeps by reference, though they may lead to a tensor."""
+
+# What `copy.deepcopy` was taught by other libraries, beside its own table.
+_deepcopy_table: dict[type, Callable[[Any, dict[int, Any]], Any]] = getattr(copy, "_deepcopy_dispatch", {})
+
+
+class Walk:
+    """One call of `copy`: its memo, what it has kept by reference, and the tensors that are still to be copied."""
+
+    def __init__(self, request: Request, memo: dict[int, Any] | None) -> None:
+        self.request = request
+        self.memo: dict[int, Any] = {} if memo is None else memo
+        self.memo_is_shared = memo is not None
+        self.tensors = TensorJobs(request, self)
+        self.kept: dict[int, Any] = {}
+        """By id: what is in the copy as it was in the source, and may lead back to the source's tensors."""
+        self.alive: list[Any] = []
+        """What has been copied: a temporary that died would leave its id to another object."""
+        self.after: list[Callable[[], object]] = []
+        """What is left to do when every tensor is there."""
+        self.inside_optimizer = 0
+        self.root: Any = None
+        self.rest_checked = False
+        self.recipes: dict[type, Recipe] = {}
+        # Whether a tensor may be set into its place later; not where others look at the place before.
+        self.may_set_later = True
+        self.handlers: dict[type, Callable[[Any], Any]] = {
+            list: self.list,
+            dict: self.dict,
+            tuple: self.tuple,
+            OrderedDict: self.ordered_dict,
+            types.MethodType: self.method,
+            Tensor: self.tensor,
+            _PARAMETER: self.tensor,
+            **dict.fromkeys(_BY_REFERENCE, self.keep),
+        }
+        if request.shares_something:
+            self.deep = self.deep_unless_shared  # type: ignore[method-assign]
+            self.may_set_later = False  # every object goes through `deep`
+
+    def copy(self, x: Any) -> Any:
+        """The copy of `x`, complete.
+
+        Raises:
+            Uncopyable: something in it cannot be copied. No large memory was taken.
+            CopyError: it holds an optimizer without its parameters.
+        """
+        self.root = x
+        holder = [None]  # a place to set a lone tensor into
+        if type(x) in (Tensor, _PARAMETER) and not self.request.is_shared(x) and id(x) not in self.memo:
+            self.tensors.later(x, holder, 0)
+        else:
+            holder[0] = self.deep(x)
+        self.keep_alive()
+        if self.tensors.found_in_optimizer and not self.request.only_looks:
+            check_parameters_come_along(x, self.tensors.found_in_optimizer)
+        self.tensors.fill()
+        for action in self.after:
+            action()
+        return holder[0]
+
+    def copy_within(self, x: Any) -> Any:
+        """The copy of `x`, which is a part of what is being copied, for code that is not ours."""
+        before, self.may_set_later = self.may_set_later, False
+        try:
+            y = self.deep(x)
+        finally:
+            self.may_set_later = before
+        self.show_all()
+        return y
+
+    def close(self) -> None:
+        """Lets go of everything at once: the walk refers to itself, and what it holds is large."""
+        self.handlers.clear()
+        self.__dict__.pop("deep", None)
+        del self.tensors
+
+    # --- any object ----------------------------------------------------------------------------------------
+
+    def deep(self, x: Any) -> Any:
+        """The copy of `x`; tensors in it may still have to be filled in."""
+        cls = type(x)
+        if cls in IMMUTABLE:
+            return x
+        y = self.memo.get(id(x), _ABSENT)
+        if y is not _ABSENT:
+            return y
+        handler = self.handlers.get(cls)
+        if handler is not None:
+            return handler(x)
+        return self.instance(x, cls)
+
+    def deep_unless_shared(self, x: Any) -> Any:
+        """As `deep`, where the caller asked for some objects to be kept by reference."""
+        if type(x) in IMMUTABLE or self.request.is_shared(x):
+            return x
+        return Walk.deep(self, x)
+
+    def keep(self, x: Any) -> Any:
+        """`x` itself, remembered as a way back to the source."""
+        self.kept[id(x)] = x
+        return x
+
+    def list(self, x: list[Any]) -> list[Any]:  # noqa: D102
+        y: list[Any] = []
+        self.memo[id(x)] = y
+        self.alive.append(x)
+        append, deep, later = y.append, self.deep, self.tensors.later
+        for a in x:
+            cls = type(a)
+            if cls in IMMUTABLE:
+                append(a)
+            elif (cls is Tensor or cls is _PARAMETER) and self.may_set_later:
+                append(None)
+                later(a, y, len(y) - 1)
+            else:
+                append(deep(a))
+        return y
+
+    def dict(self, x: dict[Any, Any]) -> dict[Any, Any]:  # noqa: D102
+        y: dict[Any, Any] = {}
+        self.memo[id(x)] = y
+        self.alive.append(x)
+        self.items(x, y)
+        return y
+
+    def ordered_dict(self, x: OrderedDict[Any, Any]) -> OrderedDict[Any, Any]:  # noqa: D102
+        y: OrderedDict[Any, Any] = OrderedDict()
+        self.memo[id(x)] = y
+        self.alive.append(x)
+        if x:
+            self.items(x, y)
+        if x.__dict__:
+            self.items(x.__dict__, y.__dict__)
+        return y
+
+    def items(self, x: Any, y: Any) -> None:
+        """Copies the items of the mapping `x` into the empty mapping `y`."""
+        deep, later = self.deep, self.tensors.later
+        if len(x) > _MANY and self.may_set_later and self.tensors.all_later(x, y):
+            return
+        for key, value in x.items():
+            if type(key) not in IMMUTABLE:
+                key = deep(key)  # noqa: PLW2901
+            cls = type(value)
+            if cls in IMMUTABLE:
+                y[key] = value
+            elif (cls is Tensor or cls is _PARAMETER) and self.may_set_later:
+                y[key] = None  # keeps the order
+                later(value, y, key)
+            else:
+                y[key] = deep(value)
+
+    def tuple(self, x: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: D102
+        deep = self.deep
+        y = [a if type(a) in IMMUTABLE else deep(a) for a in x]
+        seen: Any = self.memo.get(id(x), _ABSENT)
+        if seen is not _ABSENT:  # it holds itself, and has been copied on the way
+            return seen  # type: ignore[no-any-return]
+        for a, b in zip(x, y, strict=True):
+            if a is not b:
+                copied = tuple(y)
+                self.memo[id(x)] = copied
+                self.alive.append(x)
+                return copied
+        return x
+
+    def method(self, x: types.MethodType) -> types.MethodType:  # noqa: D102
+        self.keep(x.__func__)
+        y = type(x)(x.__func__, self.deep(x.__self__))
+        self.remember(x, y)
+        return y
+
+    def tensor(self, x: Tensor) -> Tensor:
+        """A tensor where it has to be an object at once: in a tuple, a set, a slot, as a key."""
+        return self.tensors.now(x)
+
+    # --- instances -----------------------------------------------------------------------------------------
+
+    def instance(self, x: Any, cls: type) -> Any:
+        """The copy of an instance of a class that has no handler."""
+        recipe = self.recipes.get(cls)
+        if recipe is None:
+            if self.request.only_looks and issubclass(cls, (nn.Module, torch.optim.Optimizer)):
+                raise KeepsNoModule(x)
+            recipe = self.recipes[cls] = recipe_of(cls)
+        if recipe.special is not None:
+            return recipe.special(self, x)
+        if recipe.by_dict:
+            state = x.__dict__
+            # `copy.deepcopy` looks for these on the instance too.
+            if not (
+                "__deepcopy__" in state
+                or "__reduce_ex__" in state
+                or "__getstate__" in state
+                or "_compiled_call_impl" in state
+            ):
+                y = recipe.new(cls)
+                self.memo[id(x)] = y
+                self.alive.append(x)
+                self.items(state, y.__dict__)
+                return y
+        return self.by_protocol(x, cls)
+
+    def by_protocol(self, x: Any, cls: type) -> Any:
+        """As `copy.deepcopy` treats what it has no special rule for, in the same order of precedence."""
+        taught = _deepcopy_table.get(cls)
+        if taught is not None:
+            return self.foreign(x, lambda: taught(x, self.memo))
+        if issubclass(cls, type):
+            return self.keep(x)
+        own = getattr(x, "__deepcopy__", None)
+        if own is not None:
+            return self.foreign(x, lambda: own(self.memo))
+        reduced = _reduce(x, cls)
+        if isinstance(reduced, str):
+            return self.keep(x)
+        y = self.rebuild(x, *reduced)
+        self.remember(x, y)
+        return y
+
+    def foreign(self, x: Any, call: Callable[[], Any]) -> Any:
+        """What a `__deepcopy__` makes of `x`. It shares our memo, so its copies are ours and ours are its."""
+        if isinstance(x, nn.Module):  # so that it finds them in the memo, copied as they should be
+            for t in _tensors_of(x):
+                self.deep(t)
+        self.show_all()
+        outer = _running.get(id(self.memo))
+        _running[id(self.memo)] = self
+        try:
+            y = call()
+        finally:
+            if outer is None:
+                del _running[id(self.memo)]
+            else:
+                _running[id(self.memo)] = outer
+        self.remember(x, y)
+        self.keep(y)
+        return y
+
+    def rebuild(
+        self,
+        x: Any,
+        make: Callable[..., Any],
+        args: tuple[Any, ...],
+        state: Any = None,
+        list_items: Any = None,
+        dict_items: Any = None,
+    ) -> Any:
+        """What `__reduce_ex__` describes, with copies of its parts."""
+        before, self.may_set_later = self.may_set_later, False
+        deep = self.deep
+        try:
+            if args:
+                args = tuple([deep(a) for a in args])
+                if not _is_trusted(make, args):
+                    self.show_all()
+            y = make(*args)
+            self.memo[id(x)] = y
+            self.alive.append(x)
+            if state is not None:
+                self.set_state(y, deep(state))
+            if list_items is not None:
+                for item in list_items:
+                    y.append(deep(item))
+            if dict_items is not None:
+                for key, value in dict_items:
+                    copied_key = deep(key)
+                    y[copied_key] = deep(value)
+        finally:
+            self.may_set_later = before
+        return y
+
+    def set_state(self, y: Any, state: Any) -> None:
+        """Gives `y` its copied state, as `copy.deepcopy` does."""
+        own = getattr(y, "__setstate__", None)
+        if own is not None:
+            if not getattr(own, "__module__", "").startswith(_TRUSTED_STATE):
+                self.show_all()
+            own(state)
+            return
+        slots = None
+        if isinstance(state, tuple) and len(state) == 2:
+            state, slots = state
+        if state is not None:
+            y.__dict__.update(state)
+        if slots is not None:
+            for name, value in slots.items():
+                setattr(y, name, value)
+
+    # --- between this walk and code that is not ours -------------------------------------------------------
+
+    def show_all(self) -> None:
+        """Fills in every tensor so far, for somebody is about to look."""
+        self.keep_alive()
+        if self.tensors.waiting:
+            self.tensors.fill_early()
+
+    def check_rest(self) -> None:
+        """Refuses what the rest of the walk would refuse, before much memory is taken."""
+        if not self.rest_checked:
+            self.rest_checked = True
+            culprit = find_uncopyable(self.root, self.request.is_shared)
+            if culprit is not None:
+                raise Uncopyable(culprit)
+
+    def remember(self, x: Any, y: Any) -> None:
+        """Notes in the memo that `y` is the copy of `x`."""
+        if y is not x:
+            self.memo[id(x)] = y
+            self.alive.append(x)
+
+    def keep_alive(self) -> None:
+        """Keeps what was copied alive for as long as the memo lives, in the place where `copy.deepcopy` does."""
+        if self.alive:
+            self.memo.setdefault(id(self.memo), []).extend(self.alive)
+            self.alive.clear()
+
+
+_running: Final[dict[int, Walk]] = {}
+"""By the id of their memo: walks that wait for a `__deepcopy__` that they have called."""
+
+
+def running_walk(memo: dict[int, Any] | None) -> Walk | None:
+    """The walk whose memo this is, if it is waiting for a `__deepcopy__`."""
+    return None if memo is None else _running.get(id(memo))
+
+
+_MANY: Final = 8  # tensors in a mapping, from which on it pays to look at all of them together
+
+_TRUSTED_STATE: Final = ("torch.nn.modules.", "torch.optim.")
+"""Whose `__setstate__` only stores what it gets, and reads no values."""
+
+_TRUSTED_MAKERS: Final = frozenset({"builtins", "_collections", "collections", "functools", "copyreg", "torch"})
+
+
+def _is_trusted(make: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """Whether `make` only stores its arguments."""
+    name = getattr(make, "__name__", "")
+    if make.__module__ == "copyreg" and args:
+        made: Any = args[0]
+        return name != "__newobj_ex__" and getattr(made, "__new__", None) is object.__new__
+    return isinstance(make, type) and make.__module__ in _TRUSTED_MAKERS
+
+
+def _reduce(x: Any, cls: type) -> Any:
+    reduce = copyreg.dispatch_table.get(cls)
+    if reduce is not None:
+        return reduce(x)
+    reduce = getattr(x, "__reduce_ex__", None)
+    if reduce is not None:
+        try:
+            return reduce(4)
+        except TypeError as error:
+            if str(error).startswith("cannot pickle"):
+                raise Uncopyable(x) from error
+            raise
+    reduce = getattr(x, "__reduce__", None)
+    if reduce is not None:
+        return reduce()
+    raise Uncopyable(x)
+
+
+def _tensors_of(module: nn.Module) -> list[Tensor]:
+    own = [*module.parameters(), *module.buffers()]
+    for each in module.modules():
+        own.extend(value for value in vars(each).values() if isinstance(value, Tensor))
+    return own
