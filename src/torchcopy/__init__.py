@@ -36,7 +36,7 @@ _MODULES = {
     # know: this machine
     "semantics.machine": ("Diagnosis", "Machine", "describe_machine", "diagnose"),
     # make
-    "copying.copy": ("copy", "fork"),
+    "copying.deep_copy": ("copy", "fork"),
     # measure
     "bench.records": ("BenchReport", "Measurement"),
     "bench.models": ("bench_model",),
@@ -58,8 +58,8 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from .bench.records import Measurement as Measurement
     from .bench.tensors import bench_tensor_values as bench_tensor_values
     from .bench.tensors import bench_tensors as bench_tensors
-    from .copying.copy import copy as copy
-    from .copying.copy import fork as fork
+    from .copying.deep_copy import copy as copy
+    from .copying.deep_copy import fork as fork
     from .semantics.advice import Advice as Advice
     from .semantics.advice import Needs as Needs
     from .semantics.advice import advise as advise

@@ -1,4 +1,4 @@
 """MAKE: one copy for everything in PyTorch, at the speed of memory."""
 
-from .copy import copy as copy
-from .copy import fork as fork
+from .deep_copy import copy as copy
+from .deep_copy import fork as fork

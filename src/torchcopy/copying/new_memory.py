@@ -11,6 +11,8 @@ from torch import Tensor
 
 from .. import _torch_private
 from .huge_pages import advise_huge_pages
+from .lazy import lazy_clones
+from .opaque import clone
 from .placement import copy_placed
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def copy_whole(units: Sequence[Tensor], request: Request) -> list[Tensor]:
     if not units:
         return []
     if request.memory == "lazy":
-        return _lazy(units, request)
+        return _lazy(units)
     if request.places:
         return copy_placed(units, request)
     return copy_here(units)
@@ -37,7 +39,7 @@ def copy_here(units: Sequence[Tensor]) -> list[Tensor]:
     """A copy of each unit on its own device, in its own dtype."""
     sizes = list(map(_bytes_of, units))
     if max(sizes) < SMALL_BYTES:
-        return _torch_private.foreach_clone(units)
+        return _copy_small(units)
     if min(sizes) >= SMALL_BYTES:
         return _copy_large(units)
     large = [k for k, size in enumerate(sizes) if size >= SMALL_BYTES]
@@ -45,26 +47,28 @@ def copy_here(units: Sequence[Tensor]) -> list[Tensor]:
     copies: list[Tensor] = [units[0]] * len(units)
     for k, c in zip(large, _copy_large([units[k] for k in large]), strict=True):
         copies[k] = c
-    for k, c in zip(small, _torch_private.foreach_clone([units[k] for k in small]), strict=True):
+    for k, c in zip(small, _copy_small([units[k] for k in small]), strict=True):
         copies[k] = c
     return copies
 
 
+def _copy_small(units: Sequence[Tensor]) -> list[Tensor]:
+    try:
+        return _torch_private.foreach_clone(units)
+    except RuntimeError:  # a quantized one of a kind that it does not know
+        return [clone(t) for t in units]
+
+
 def _copy_large(units: Sequence[Tensor]) -> list[Tensor]:
     if any(t.is_nested or t.is_quantized for t in units):
-        return [t.clone() for t in units]
+        return [clone(t) for t in units]
     copies = [torch.empty_like(t, requires_grad=False) for t in units]
     advise_huge_pages(copies)
     _torch_private.foreach_copy_(copies, units)
     return copies
 
 
-def _lazy(units: Sequence[Tensor], request: Request) -> list[Tensor]:
-    from .lazy import lazy_clones
-
-    copies = lazy_clones(units)
-    refused = [k for k, c in enumerate(copies) if c is None]
-    if refused:
-        for k, c in zip(refused, copy_here([units[k] for k in refused]), strict=True):
-            copies[k] = c
-    return copies  # type: ignore[return-value]
+def _lazy(units: Sequence[Tensor]) -> list[Tensor]:
+    clones = lazy_clones(units)[0]
+    eager = iter(copy_here([t for t, c in zip(units, clones, strict=True) if c is None]) if None in clones else ())
+    return [next(eager) if c is None else c for c in clones]

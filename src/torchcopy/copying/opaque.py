@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import torch
@@ -34,9 +35,16 @@ def place_alone(t: Tensor, request: Request) -> Tensor:
     """A copy of `t` where and as the request wants it, by `t`'s own methods."""
     dtype = request.dtype if request.dtype is not None and t.is_floating_point() else None
     if (dtype is None or dtype == t.dtype) and request.device in (None, t.device):
-        copied = t.clone()
+        copied = clone(t)
     else:
         copied = t.to(device=request.device, dtype=dtype, copy=True)
     if request.memory_format is not torch.preserve_format and t.layout == torch.strided and not t.is_nested:
         copied = copied.contiguous(memory_format=request.memory_format)
     return copied.pin_memory() if request.pin_memory else copied
+
+
+def clone(t: Tensor) -> Tensor:
+    """`t.clone()`, also where PyTorch has none."""
+    if t.is_quantized and t.qscheme() not in (torch.per_tensor_affine, torch.per_channel_affine):
+        return copy.deepcopy(t)  # `clone` does not know the other schemes
+    return t.clone()

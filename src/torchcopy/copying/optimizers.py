@@ -21,10 +21,21 @@ if TYPE_CHECKING:
 
 
 def copy_optimizer(walk: Walk, x: Optimizer) -> Any:
-    """A copy that refers to the copied parameters. Parameters met only here are checked when the walk has ended."""
+    """A copy that refers to the copied parameters. Parameters met only here are checked when the walk has ended.
+
+    `Optimizer.__getstate__` keeps state, defaults and groups, and drops what subclasses add, and hooks: a copied
+    `LBFGS` could not step. All attributes are copied instead, save for the `step` that a scheduler has wrapped.
+    """
+    cls = type(x)
     walk.inside_optimizer += 1
     try:
-        return walk.by_protocol(x, type(x))
+        if cls.__getstate__ is not Optimizer.__getstate__ or hasattr(x, "__deepcopy__"):
+            return walk.by_protocol(x, cls)
+        y = object.__new__(cls)
+        walk.remember(x, y)
+        wrapped = hasattr(vars(x).get("step"), "_wrapped_by_lr_sched")
+        walk.items({name: value for name, value in vars(x).items() if not (wrapped and name == "step")}, vars(y))
+        return y
     finally:
         walk.inside_optimizer -= 1
 

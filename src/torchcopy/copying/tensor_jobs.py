@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .. import _torch_private
 from .._tensors import has_storage, span_bytes
+from .opaque import is_opaque
 from .tensor_copies import copy_tensors
 
 if TYPE_CHECKING:
@@ -35,8 +36,10 @@ class TensorJobs:
         self.places: list[tuple[Any, Any, int]] = []  # container, key, number of the source that belongs there
         self.runs: list[tuple[Any, list[Any], int]] = []  # mapping, its keys, number of the first one's source
         self.shells: dict[int, Tensor] = {}
+        self.ready: set[int] = set()  # of those that stand for a tensor already, the ones that were copied at once
+        self.requiring: set[int] = set()  # leaves that require grad, where the plain tensor does not tell
         self.attributes: dict[int, dict[str, Any]] = {}
-        self.gradients: dict[int, list[Tensor | None]] = {}
+        self.gradients: dict[int, Tensor] = {}
         self.done: list[Tensor] = []
         """Every source that has been copied."""
         self.early: dict[int, list[tuple[Tensor, Tensor]]] = {}
@@ -59,9 +62,11 @@ class TensorJobs:
                 return
             self.number[identity] = number = len(self.sources)
             self.sources.append(t)
+            self.places.append((container, key, number))
             if t.__dict__ or self.request.grad or self.walk.inside_optimizer:
                 self.note(number, t)
-        self.places.append((container, key, number))
+        else:
+            self.places.append((container, key, number))
 
     def all_later(self, source: Mapping[Any, Any], container: Any) -> bool:
         """The same for all values of `source`, and an empty container; False where that cannot be done in one go."""
@@ -96,41 +101,55 @@ class TensorJobs:
         self.number[id(t)] = number = len(self.sources)
         self.sources.append(t if plain is None else plain)
         self.walk.alive.append(t)
+        if plain is not None and t.requires_grad and t.is_leaf:
+            self.requiring.add(number)
         shell = self.shell(number, t)
         if t.__dict__ or self.request.grad or self.walk.inside_optimizer:
             self.note(number, t)
         return shell
 
     def shell(self, number: int, t: Tensor) -> Tensor:
-        """An empty tensor of `t`'s class, known from now on as its copy."""
-        shell = torch.empty(0, dtype=t.dtype, device="cpu" if t.is_meta else t.device)
-        if type(t) is not Tensor:
+        """A tensor of `t`'s class, known from now on as its copy: empty, but where only a whole one can be made."""
+        source = self.sources[number]
+        if is_opaque(source):
+            shell = copy_tensors([source], self.request, self.early)[0]
+            self.ready.add(number)
+        else:
+            shell = torch.empty(0, dtype=t.dtype, device=t.device)
+        if type(t) is not type(shell):
             shell.__class__ = type(t)
         self.shells[number] = self.walk.memo[id(t)] = shell
         return shell
 
     def note(self, number: int, t: Tensor) -> None:
-        """Copies what hangs on a tensor beside its values: Python attributes, and the gradient on request."""
+        """Copies what hangs on a tensor beside its values: Python attributes, and the gradient on request.
+
+        What is met there may have every tensor filled in, this one among them.
+        """
         walk = self.walk
         if walk.inside_optimizer:
             self.found_in_optimizer[id(t)] = t
         before, walk.may_set_later = walk.may_set_later, not self.request.shares_something
-        if t.__dict__:
-            self.attributes[number] = copied = {}
-            walk.items(t.__dict__, copied)
         if self.request.grad and t.is_leaf and t.grad is not None:
-            self.gradients[number] = holder = [None]
-            if walk.may_set_later and type(t.grad) is Tensor:
-                self.later(t.grad, holder, 0)
+            gradient = walk.deep_now(t.grad)
+            if self.number.get(id(t)) == number:
+                self.gradients[number] = gradient
             else:
-                holder[0] = walk.deep(t.grad)
+                walk.memo[id(t)].grad = gradient
+        if t.__dict__:
+            copied: dict[str, Any] = {}
+            if self.number.get(id(t)) == number:
+                self.attributes[number] = copied
+            else:
+                walk.memo[id(t)].__dict__ = copied
+            walk.items(t.__dict__, copied)
         walk.may_set_later = before
 
     # --- copying -------------------------------------------------------------------------------------------
 
     def fill_early(self) -> None:
         """Copies what there is before the walk has ended; refuses first what the rest of the walk would refuse."""
-        if sum(span_bytes(t) for t in self.sources if t.layout == torch.strided) > _EARLY_BYTES:
+        if sum(span_bytes(t) for t in self.sources if not is_opaque(t)) > _EARLY_BYTES:
             self.walk.check_rest()
         self.fill(early=True)
 
@@ -152,9 +171,9 @@ class TensorJobs:
         for container, key, number in self.places:
             container[key] = copies[number]
         for number, attributes in self.attributes.items():
-            copies[number].__dict__.update(attributes)
-        for number, holder in self.gradients.items():
-            copies[number].grad = holder[0]
+            copies[number].__dict__ = attributes  # the very dict: entries may still be added
+        for number, gradient in self.gradients.items():
+            copies[number].grad = gradient
         if early:
             self._remember_storages(sources, copies)
         self.done += sources
@@ -164,7 +183,8 @@ class TensorJobs:
         """Gives the copies their class and whether they require grad; the empty tensors get their memory."""
         with torch.no_grad():
             for number, shell in self.shells.items():
-                shell.data = copies[number]
+                if number not in self.ready:
+                    shell.data = copies[number]
                 copies[number] = shell
         parameter = nn.Parameter
         if parameter in set(map(type, sources)):
@@ -174,6 +194,8 @@ class TensorJobs:
         if wanted is None:
             for c in [c for t, c in zip(sources, copies, strict=True) if t.requires_grad and t.is_leaf]:
                 c.requires_grad = True
+            for number in self.requiring:
+                copies[number].requires_grad = True
         else:
             for c in copies:
                 if c.is_floating_point() or c.is_complex():
@@ -187,6 +209,7 @@ class TensorJobs:
     def _forget(self) -> None:
         self.sources, self.places, self.runs = [], [], []
         self.number, self.shells, self.attributes, self.gradients = {}, {}, {}, {}
+        self.ready, self.requiring = set(), set()
 
 
 _PLAIN = {Tensor, nn.Parameter}

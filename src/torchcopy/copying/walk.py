@@ -48,6 +48,9 @@ IMMUTABLE: Final[frozenset[type]] = frozenset(
         torch.memory_format,
         torch.device,
         torch.Size,
+        torch.SymInt,
+        torch.SymFloat,
+        torch.SymBool,
     }
 )
 """Types whose values are their own copies, and can hold no tensor."""
@@ -118,13 +121,17 @@ class Walk:
 
     def copy_within(self, x: Any) -> Any:
         """The copy of `x`, which is a part of what is being copied, for code that is not ours."""
-        before, self.may_set_later = self.may_set_later, False
-        try:
-            y = self.deep(x)
-        finally:
-            self.may_set_later = before
+        y = self.deep_now(x)
         self.show_all()
         return y
+
+    def deep_now(self, x: Any) -> Any:
+        """The copy of `x`, with an object for each tensor in it."""
+        before, self.may_set_later = self.may_set_later, False
+        try:
+            return self.deep(x)
+        finally:
+            self.may_set_later = before
 
     def close(self) -> None:
         """Lets go of everything at once: the walk refers to itself, and what it holds is large."""
