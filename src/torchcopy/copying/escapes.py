@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .. import _torch_private
 from .._errors import EscapeError, EscapeWarning
-from .._tensors import describe
+from .._tensors import describe, dtype_name
 from .escape_search import EscapeSearch, Finding, memory_of
 from .function_references import in_library, module_in_library
 from .object_children import PLAIN, module_name, type_name
@@ -101,7 +101,8 @@ def find_escapes(
     Returns:
         The escapes, in the order of `kept`.
     """
-    suspects = [obj for obj in kept if id(obj) not in shared and _refers_to_something(obj)]
+    once = {id(obj): obj for obj in kept}
+    suspects = [obj for each, obj in once.items() if each not in shared and _refers_to_something(obj)]
     if not suspects:
         return ()
     with _torch_private.outside_modes():
@@ -131,9 +132,16 @@ def _with_paths(findings: Sequence[Finding], copied: object, source: object) -> 
     starts = _paths_to_kept([finding.start for finding in findings], copied)
     ends = _paths_to_tensors([finding.tensor for finding in findings], source)
     return tuple(
-        Escape(start + f.steps, end, f.through, describe(f.tensor), f.more_tensors)
+        Escape(start + f.steps, end, f.through, _described(f.tensor), f.more_tensors)
         for f, start, end in zip(findings, starts, ends, strict=True)
     )
+
+
+def _described(t: Tensor) -> str:
+    try:
+        return describe(t)
+    except RuntimeError:  # a nested tensor has no shape, and neither has a parameter before its first use
+        return f"{dtype_name(t.dtype)}[?] {t.device}"
 
 
 def _paths_to_kept(kept: Sequence[object], copied: object) -> list[str]:

@@ -15,7 +15,7 @@ GLOBAL_STEP = ".__globals__["
 
 # Whose globals are never the program's own, wherever they are installed.
 _LIBRARIES = frozenset({"torch", "torchcopy", "torchvision", "torchaudio", "numpy", "transformers"})
-_LOADS_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_LOADS_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _STANDARD_LIBRARY = str(PurePath(dis.__file__).parent)
 _module_dict = vars(types.ModuleType)["__dict__"].__get__
 

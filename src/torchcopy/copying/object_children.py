@@ -54,6 +54,7 @@ _MEMBERS: tuple[tuple[type, tuple[str, ...]], ...] = (
     (staticmethod, ("__func__",)),
     (classmethod, ("__func__",)),
     (types.CellType, ("cell_contents",)),
+    (BaseException, ("args",)),
 )
 
 _ITEMS: tuple[tuple[type, Callable[[Any], Iterator[object]]], ...] = (
@@ -122,7 +123,7 @@ def _all_children(obj: Any, kind: type, most: int | None) -> Iterable[Child]:
     if id(kind) in _BUILT_IN and not gc.is_tracked(obj):
         return ()  # numbers and strings only
     if issubclass(kind, Optimizer):
-        return itertools.chain(_of_optimizer(obj), _of_instance(obj, kind, most))
+        return itertools.chain(_of_optimizer(obj), _attributes(obj, "state"))
     return _of_instance(obj, kind, most)
 
 
@@ -198,9 +199,9 @@ def _instance_dict(obj: object) -> dict[str, Any]:
     return {}
 
 
-def _attributes(obj: object) -> Iterator[Child]:
+def _attributes(obj: object, left_out: str = "") -> Iterator[Child]:
     for name, value in list(dict.items(_instance_dict(obj))):
-        if id(type(value)) not in PLAIN:
+        if id(type(value)) not in PLAIN and not (type(name) is str and name == left_out):
             yield _attribute_step(name), value
 
 
@@ -250,10 +251,8 @@ def _of_module(module: nn.Module) -> Iterator[Child]:
     attributes = _instance_dict(module)
     kind = type(module)
     for table in _MODULE_TABLES:
-        entries = dict.get(attributes, table)
-        if issubclass(type(entries), dict):
-            for name, child in list(dict.items(cast("dict[str, Any]", entries))):
-                yield _module_step(kind, name), child
+        for name, child in _items_of_dict(dict.get(attributes, table)):
+            yield _module_step(kind, name), child
     for name, value in list(dict.items(attributes)):
         value_kind = type(value)
         if id(value_kind) in PLAIN or (type(name) is str and name in _MODULE_TABLES):
@@ -277,15 +276,20 @@ def _of_optimizer(optimizer: Optimizer) -> Iterator[Child]:
     """What it keeps of each parameter, by the number that its state_dict gives the parameter."""
     attributes = _instance_dict(optimizer)
     state, groups = dict.get(attributes, "state"), dict.get(attributes, "param_groups")
-    if not (issubclass(type(state), dict) and type(groups) is list):
-        return
     numbers: dict[int, int] = {}
-    for group in groups:
-        for parameter in group["params"]:
+    for group in groups if type(groups) is list else ():
+        for parameter in group.get("params", ()):
             numbers.setdefault(id(parameter), len(numbers))
-    for key, value in list(dict.items(cast("dict[Any, Any]", state))):
-        if id(key) in numbers:
+    for k, (key, value) in enumerate(_items_of_dict(state)):
+        if id(key) in numbers:  # which leads to it through the groups too
             yield f".state[{numbers[id(key)]}]", value
+        else:
+            yield f".state[{_key_text(key, k)}]", value
+            yield f".state.keys()[{k}]", key
+
+
+def _items_of_dict(value: object) -> list[tuple[Any, Any]]:
+    return list(dict.items(cast("dict[Any, Any]", value))) if issubclass(type(value), dict) else []
 
 
 _TENSOR: Any = Tensor  # its attributes are read with its own descriptors: a subclass may have put others over them
