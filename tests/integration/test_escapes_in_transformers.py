@@ -18,11 +18,11 @@ SMALL = {
 }
 IDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 MODELS = {
-    "BERT": lambda: transformers.BertModel(transformers.BertConfig(**SMALL, intermediate_size=32)),
+    "BERT": lambda: transformers.BertModel(transformers.BertConfig(**SMALL)),
     "GPT-2": lambda: transformers.GPT2LMHeadModel(
         transformers.GPT2Config(n_embd=16, n_layer=2, n_head=2, vocab_size=60, **IDS)
     ),
-    "Llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL, **IDS, intermediate_size=32)),
+    "Llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL, **IDS)),
 }
 
 
