@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import workloads
 
 from torchcopy._errors import TorchcopyError
-from torchcopy.bench.models import bench_model
+from torchcopy.bench.models import MODEL_METHODS, bench_model
 from torchcopy.bench.preflight import has_matplotlib
 from torchcopy.bench.records import BenchReport
 from torchcopy.bench.runner import STEPS
@@ -52,7 +52,7 @@ def main() -> int:
         keep("tensors", report, options.device)
         for factory in workloads.FACTORIES:
             name = factory.__name__
-            with progress(name, total=6 * STEPS) as advance:
+            with progress(name, total=len(MODEL_METHODS) * STEPS) as advance:
                 report = bench_model(factory, device=options.device, max_seconds=seconds, on_step=advance)
             keep(name, report, options.device)
     except (TorchcopyError, OSError) as error:

@@ -39,6 +39,7 @@ class Case(Generic[S]):
         build: makes it; it is given back before the next case.
         limit: makes a warm `copy_` of it.
         look: compares it with what a method returned; raises TypeError for what is no copy of any kind.
+        settle: called when a method is done with it: ends what copy-on-write has left on it.
     """
 
     source: str
@@ -48,6 +49,7 @@ class Case(Generic[S]):
     build: Callable[[], S]
     limit: Callable[[S], Callable[[], object]]
     look: Callable[[S, object], tuple[bool | None, Memory]]
+    settle: Callable[[S], object] = lambda _: None
 
 
 def spread_out(cases: Sequence[Case[S]]) -> list[int]:

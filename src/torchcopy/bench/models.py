@@ -17,6 +17,9 @@ from torch.nn.parameter import is_lazy
 from .. import _torch_private
 from .._errors import InputError
 from .._tensors import describe, dtype_name, first_byte, format_bytes, has_storage
+from ..copying.anchors import let_go
+from ..copying.deep_copy import copy as tc_copy
+from ..copying.deep_copy import fork
 from ..semantics.catalogue import import_callable
 from ..semantics.machine import describe_machine
 from ..semantics.sources import parse_device, parse_dtype
@@ -85,12 +88,27 @@ def _lazy_clones(subject: Subject) -> Callable[[], object]:
     return lambda: {name: _torch_private.strict_lazy_clone(t) for name, t in subject.model.state_dict().items()}
 
 
+def _tc_copy_model(subject: Subject) -> Callable[[], object]:
+    return lambda: tc_copy(subject.model)
+
+
+def _tc_copy_state_dict(subject: Subject) -> Callable[[], object]:
+    return lambda: tc_copy(subject.model.state_dict())
+
+
+def _tc_fork_model(subject: Subject) -> Callable[[], object]:
+    return lambda: fork(subject.model)
+
+
 MODEL_METHODS: tuple[Method[Subject], ...] = (
     Method("deepcopy_model", "copy.deepcopy(model)", _deepcopy_model),
     Method("deepcopy_state_dict", "copy.deepcopy(model.state_dict())", _deepcopy_state_dict),
     Method("clone_dict", "{k: t.detach().clone() for k, t in model.state_dict().items()}", _clone_dict),
     Method("foreach_copy_", "torch._foreach_copy_(warm, list(model.state_dict().values()))", _foreach_copy),
     Method("lazy_clones", "{k: torch._lazy_clone(t) for k, t in model.state_dict().items()}", _lazy_clones),
+    Method("tc_copy_model", "tc.copy(model)", _tc_copy_model),
+    Method("tc_copy_state_dict", "tc.copy(model.state_dict())", _tc_copy_state_dict),
+    Method("tc_fork_model", "tc.fork(model)", _tc_fork_model),
     # Last, for making a new instance may take longer than all the others together.
     Method("load_state_dict", "new = FACTORY(); new.load_state_dict(model.state_dict())", _load_state_dict),
 )
@@ -134,8 +152,9 @@ def bench_model(
 
     The limit is a warm `copy_` of the same number of bytes in one piece. What is timed is one call and the giving
     back of its result. A model that is passed in is read and never changed, its gradients and hooks included; lazy
-    clones share its memory until they are dropped, at once. No graph is recorded or walked. The device is
-    synchronised; PyTorch's random state is put back when a factory has drawn from it.
+    clones and forks share its memory until they are dropped, at once, and no other thread may write it meanwhile. No
+    graph is recorded or walked. The device is synchronised; PyTorch's random state is put back when a factory has
+    drawn from it.
 
     Args:
         model: a module, a factory that makes one without arguments, or the factory's `package.module:name`.
@@ -300,6 +319,7 @@ def _case(subject: Subject, tensors: Sequence[Tensor]) -> Case[Subject]:
         build=lambda: subject,
         limit=partial(_limit, tensors),
         look=_look,
+        settle=lambda subject: let_go(_values(subject.model)),
     )
 
 

@@ -209,6 +209,7 @@ class _Run(Generic[S]):
                 look = self._look_closely(case, subject, method)
             except Exception as error:  # noqa: BLE001  # what a method raises is one of the answers
                 look = _Look(error=_line(error))
+            case.settle(subject)
         texts = (
             f"{w.category.__name__}: {str(w.message).split('(Triggered internally')[0].strip()}" for w in caught
         )
@@ -333,6 +334,7 @@ class _Run(Generic[S]):
                 self.samples.setdefault((c, m), []).extend(times)
             except Exception as error:  # noqa: BLE001  # what a method raises is one of the answers
                 self.looks[c, m] = dataclasses.replace(look, error=_line(error))
+            case.settle(subject)
 
     def _miss(self, c: int) -> None:
         """Notes that the time is over for what has not been timed at all."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from .. import _torch_private
 from .._errors import InputError
 from .._tensors import describe, dtype_name, first_byte, has_storage, same_storage, span_bytes
+from ..copying.anchors import let_go
 from ..semantics.catalogue import CopyMethod, find_methods, other_dtype
 from ..semantics.machine import describe_machine
 from ..semantics.sources import (
@@ -120,8 +121,9 @@ def bench_tensor_values(
     """Measures every way to copy on tensors of your own: weights, a batch, anything with a name.
 
     What is timed is one call and the giving back of its result. The tensors are read and never written; methods
-    that share memory share it with them until their result is dropped, at once. A lazy clone leaves a tensor
-    copy-on-write with one owner, which costs nothing at its next write. The device is synchronised.
+    that share memory share it with them until their result is dropped, at once. Lazy clones and forks leave a tensor
+    copy-on-write with one owner, which costs nothing at its next write and keeps the bytes where they are. No other
+    thread may write the tensors meanwhile. The device is synchronised.
 
     Args:
         tensors: the tensors, by the name that the report shall give them; all on one device.
@@ -255,6 +257,7 @@ def _built_case(kind: SourceKind, numel: int, device: torch.device, dtype: torch
         build=partial(lean_source, kind, numel=numel, device=device, dtype=dtype),
         limit=tensor_limit,
         look=look_at_tensor,
+        settle=lambda t: let_go([t]),
     )
 
 
@@ -267,6 +270,7 @@ def _value_case(name: str, t: Tensor) -> Case[Tensor]:
         build=lambda: t,
         limit=tensor_limit,
         look=look_at_tensor,
+        settle=lambda t: let_go([t]),
     )
 
 

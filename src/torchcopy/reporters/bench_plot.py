@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_HIGHLIGHTED = ("clone", "detach_clone", "empty_like_copy_", "tensor", "new_tensor", "deepcopy", "to_other_dtype")
+_HIGHLIGHTED = ("clone", "detach_clone", "empty_like_copy_", "tensor", "new_tensor", "deepcopy", "tc.copy")
 _MOST_LINES = 8
 _FEW_LINES = 3
 _MOST_ROWS = 8

@@ -41,12 +41,15 @@ def test_every_way_to_copy_a_model():
         assert m.error is None, m
         assert m.timing is not None, m
         assert (m.tensors, m.numel, m.bytes) == (2, 64 * 32 + 32, 4 * (64 * 32 + 32))
-    assert {name: m.memory for name, m in rows.items() if m.memory != "own"} == {"lazy_clones": "lazy"}
-    assert rows["lazy_clones"].data_ptr_differs is False
+    lazy = {name for name, m in rows.items() if m.memory != "own"}
+    assert lazy == {"lazy_clones", "tc_fork_model"}
+    assert all((rows[name].memory, rows[name].data_ptr_differs) == ("lazy", False) for name in lazy)
     assert all(m.data_ptr_differs for m in rows.values() if m.is_copy)
     peaks = {name: m.allocation.peak_bytes for name, m in rows.items()}
-    assert peaks["foreach_copy_"] == peaks["lazy_clones"] == 0
-    assert peaks["clone_dict"] == peaks["deepcopy_model"] == report.measurements[0].bytes
+    assert peaks["foreach_copy_"] == peaks["lazy_clones"] == peaks["tc_fork_model"] == 0
+    wanted = report.measurements[0].bytes
+    assert peaks["clone_dict"] == peaks["deepcopy_model"] == peaks["tc_copy_model"] == wanted
+    assert peaks["tc_copy_state_dict"] == wanted
     assert BenchReport.from_dict(report.to_dict()) == report
 
 
@@ -78,6 +81,15 @@ def test_a_module_of_yours_is_left_alone():
     assert versions == [t._version for t in model.state_dict(keep_vars=True).values()]
     assert addresses == [t.data_ptr() for t in model.state_dict().values()]
     assert model.training
+
+
+def test_a_module_of_yours_keeps_the_memory_that_a_numpy_view_shares():
+    model = nn.Linear(4, 4)
+    older = model.weight.detach().numpy()
+    bench_model(model, ["tc_fork_model", "foreach_copy_"], max_seconds=0.5)
+    with torch.no_grad():
+        model.weight.fill_(3.0)
+    assert (older == 3.0).all()
 
 
 def test_a_module_with_its_factory():

@@ -1,5 +1,6 @@
 """The plan of a bench, on a clock that only the calls move."""
 
+import dataclasses
 import gc
 import warnings
 import weakref
@@ -55,6 +56,18 @@ def case(clock, numel, *, build_seconds=0.0, look=lambda subject, result: (True,
         return lambda: advance(clock, subject * 1e-6)
 
     return Case("no_grad", numel, 4 * numel, 1, build, limit, look)
+
+
+def test_a_case_is_settled_after_each_look_and_each_visit(clock):
+    settled = []
+    one = dataclasses.replace(case(clock, 100), settle=settled.append)
+
+    def fails(_subject):
+        raise ValueError
+
+    methods = [Method("ok", "ok", lambda subject: lambda: advance(clock, 1e-6)), Method("bad", "bad", fails)]
+    run_cases([one], methods, device=CPU, max_seconds=1, clock=clock)
+    assert settled == [100] * (2 + 3)  # the look at both, and the visits to the one that works
 
 
 def advance(clock, seconds):

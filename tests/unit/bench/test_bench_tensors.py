@@ -225,6 +225,15 @@ def test_values_of_your_own_are_measured_and_left_alone():
     assert weight.grad is None
 
 
+def test_an_older_numpy_view_of_a_value_goes_on_to_share_its_memory():
+    t = torch.zeros(100)
+    older = t.numpy()
+    bench_tensor_values({"t": t}, ["lazy_clone", "tc.fork", "numpy_roundtrip"], max_seconds=0.5)
+    older[0] = 5.0
+    t[1] = 7.0
+    assert (float(t[0]), float(older[1])) == (5.0, 7.0)
+
+
 @pytest.mark.parametrize(
     ("tensors", "message"),
     [

@@ -9,7 +9,7 @@ from torchcopy.semantics.catalogue import find_methods, import_callable, other_d
 
 REQUIRED = """assignment copy.copy detach data clone detach_clone clone_detach empty_like_copy_ tensor new_tensor
 tensor_requires_grad new_tensor_requires_grad deepcopy to to_copy contiguous reshape asarray asarray_copy
-numpy_roundtrip lazy_clone foreach_copy_ state_dict_load""".split()
+numpy_roundtrip lazy_clone foreach_copy_ state_dict_load tc.copy tc.fork""".split()
 
 
 def test_catalogue_is_complete_and_consistent():
@@ -29,7 +29,7 @@ def test_the_code_that_is_shown_does_what_the_function_does(method):
     t = torch.arange(6.0, requires_grad=True) * 1
     if method.id == "deepcopy":
         t = torch.arange(6.0, requires_grad=True)
-    names = {"t": t, "torch": torch, "copy": copy, "other_dtype": other_dtype(t.dtype)}
+    names = {"t": t, "torch": torch, "tc": tc, "copy": copy, "other_dtype": other_dtype(t.dtype)}
     if method.id == "foreach_copy_":
         names["out"] = torch.empty(6)
         with torch.no_grad():

@@ -44,19 +44,21 @@ NON_LEAF = {
     "detach_lazy_clone": (N, N, N, Y, N, N, 0),
     "foreach_copy_": (N, N, N, N, N, N, 1),
     "state_dict_load": (N, N, N, N, N, N, 1),
+    "tc.copy": (N, N, N, N, N, N, 1),
+    "tc.fork": (N, N, N, Y, N, N, 0),
 }
 
 # `requires_grad` of the result from a leaf, where it differs from that of a non-leaf.
-FROM_LEAF = {"deepcopy": True, "state_dict_load": True}
+FROM_LEAF = {"deepcopy": True, "state_dict_load": True, "tc.copy": True, "tc.fork": True}
 
 WARNS = {"tensor", "new_tensor", "tensor_requires_grad", "new_tensor_requires_grad", "asarray", "asarray_copy"}
-KEEPS_ATTRIBUTES = {"assignment", "copy.copy", "deepcopy", "to", "contiguous", "asarray"}
+KEEPS_ATTRIBUTES = {"assignment", "copy.copy", "deepcopy", "to", "contiguous", "asarray", "tc.copy", "tc.fork"}
 KEEPS_GRAD = {"assignment", "deepcopy", "to", "contiguous", "asarray"}
-KEEPS_PARAMETER = {"assignment", "copy.copy", "deepcopy", "to", "contiguous", "asarray", "state_dict_load"}
+KEEPS_PARAMETER = KEEPS_ATTRIBUTES | {"state_dict_load"}
 COPIES_TRANSPOSED = {"contiguous"}  # beside those that always copy
 KEEPS_STRIDE_0 = {
     "assignment", "copy.copy", "detach", "data", "view", "deepcopy", "to", "reshape", "asarray", "numpy_roundtrip",
-    "lazy_clone", "detach_lazy_clone",
+    "lazy_clone", "detach_lazy_clone", "tc.copy", "tc.fork",
 }  # fmt: skip
 
 
@@ -141,7 +143,18 @@ def test_a_small_slice_brings_its_storage_along_in_deepcopy_only(table):
     held = {name: table[name].on("slice").kept_bytes for name in NON_LEAF}
     source = table["clone"].on("slice").source_bytes
     assert held["deepcopy"] == 8 * source
-    assert held["clone"] == held["detach_clone"] == held["to_copy"] == source
+    assert held["clone"] == held["detach_clone"] == held["to_copy"] == held["tc.copy"] == source
+
+
+def test_an_expanded_tensor_is_copied_without_its_repetitions_by_tc_copy(table):
+    kept = {name: table[name].on("expanded").kept_bytes for name in ("clone", "deepcopy", "tc.copy")}
+    assert kept["tc.copy"] == kept["deepcopy"] < kept["clone"]
+
+
+def test_tc_copy_keeps_what_deepcopy_of_a_parameter_loses(table):
+    for name in ("tc.copy", "tc.fork"):
+        facts = table[name].on("parameter")
+        assert (facts.grad_kept, facts.attributes_kept, facts.type_kept) == (False, True, True)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "complex64", "float8_e5m2"])

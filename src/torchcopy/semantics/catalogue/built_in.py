@@ -1,13 +1,16 @@
-"""The ways to copy a tensor that PyTorch, Python and numpy offer, each named once, as data."""
+"""The ways to copy a tensor that PyTorch, Python, numpy and this library offer, each named once, as data."""
 
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from ... import _torch_private
+from .import_spec import import_callable
 from .method import CopyMethod
 
 
@@ -45,6 +48,17 @@ def _state_dict_load(t: Tensor) -> Tensor:
     result = new.t
     assert isinstance(result, Tensor)
     return result
+
+
+def _named(spec: str) -> Callable[[Tensor], Tensor]:
+    """What `spec` names, imported at the first call: the catalogue knows a way to copy, not the room it lives in."""
+    found = functools.cache(lambda: import_callable(spec, "method"))
+
+    def run(t: Tensor) -> Tensor:
+        copied: Tensor = found()(t)
+        return copied
+
+    return run
 
 
 BUILT_IN = (
@@ -255,5 +269,21 @@ BUILT_IN = (
         "Fill a new module with the values of another.",
         None,
         "Parameters and buffers only: hooks, attributes and the optimizer stay behind.",
+    ),
+    CopyMethod(
+        "tc.copy",
+        "tc.copy(t)",
+        _named("torchcopy:copy"),
+        "An independent copy of anything: a tensor, a model, a training state; own memory, outside the graph.",
+        None,
+        "Takes non-leaf tensors, keeps type and attributes, and of a view copies what it views; some µs a call.",
+    ),
+    CopyMethod(
+        "tc.fork",
+        "tc.fork(t)",
+        _named("torchcopy:fork"),
+        "Copy-on-write for anything, outside the graph, safe across threads.",
+        None,
+        "Bytes are copied at the first write; a raw pointer taken earlier (an old numpy view) still writes into both.",
     ),
 )
