@@ -152,7 +152,7 @@ def bench_model(
 
     The limit is a warm `copy_` of the same number of bytes in one piece. What is timed is one call and the giving
     back of its result. A model that is passed in is read and never changed, its gradients and hooks included; lazy
-    clones and forks share its memory until they are dropped, at once, and no other thread may write it meanwhile. No
+    clones and forks share its memory until they are dropped, at once. No other thread may write it meanwhile. No
     graph is recorded or walked. The device is synchronised; PyTorch's random state is put back when a factory has
     drawn from it.
 

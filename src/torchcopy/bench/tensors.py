@@ -121,9 +121,9 @@ def bench_tensor_values(
     """Measures every way to copy on tensors of your own: weights, a batch, anything with a name.
 
     What is timed is one call and the giving back of its result. The tensors are read and never written; methods
-    that share memory share it with them until their result is dropped, at once. Lazy clones and forks leave a tensor
-    copy-on-write with one owner, which costs nothing at its next write and keeps the bytes where they are. No other
-    thread may write the tensors meanwhile. The device is synchronised.
+    that share memory share it with them until their result is dropped, at once. Lazy clones and forks leave a
+    tensor copy-on-write with one owner, which costs nothing at its next write and keeps the bytes where they are.
+    No other thread may write the tensors meanwhile. The device is synchronised.
 
     Args:
         tensors: the tensors, by the name that the report shall give them; all on one device.

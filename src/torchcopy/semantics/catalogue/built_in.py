@@ -51,7 +51,7 @@ def _state_dict_load(t: Tensor) -> Tensor:
 
 
 def _named(spec: str) -> Callable[[Tensor], Tensor]:
-    """What `spec` names, imported at the first call: the catalogue knows a way to copy, not the room it lives in."""
+    """What `spec` names, imported at its first call: the catalogue knows the method, not the room it lives in."""
     found = functools.cache(lambda: import_callable(spec, "method"))
 
     def run(t: Tensor) -> Tensor:
@@ -284,6 +284,6 @@ BUILT_IN = (
         _named("torchcopy:fork"),
         "Copy-on-write for anything, outside the graph, safe across threads.",
         None,
-        "Bytes are copied at the first write; a raw pointer taken earlier (an old numpy view) still writes into both.",
+        "The first write copies; a raw pointer taken earlier (an old numpy view) still writes into both.",
     ),
 )
