@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 _C: Any = torch._C  # its type stubs leave these functions out
+_UntypedStorage: Any = torch.UntypedStorage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,19 +87,18 @@ def _check_weak_storage() -> str:
     source = torch.arange(4.0)
     alias, address, probe = source.detach(), _C._data_address(source), StorageProbe()
     (weak,) = weak_storages([source])
-    seen = [probe.look(weak)]
-    lazy = torch._lazy_clone(source)
-    seen.append(probe.look(weak))
-    if seen != [(address, False), (address, True)] or not _C._is_cow_tensor(lazy):
+    if probe.look(weak) != address or probe.sees_lazy():
         raise RuntimeError("it does not show the storage as it is")
+    lazy = torch._lazy_clone(source)
     del source
-    if probe.look(weak) != (address, True):
-        raise RuntimeError("it does not see that an alias keeps the storage")
+    if probe.look(weak) != address or not probe.sees_lazy() or not _C._is_cow_tensor(lazy):
+        raise RuntimeError("it does not show a lazy storage as it is")
     alias.add_(1)
-    if probe.look(weak) != (_C._data_address(alias), False) or _C._data_address(alias) == address:
+    if probe.look(weak) != _C._data_address(alias) or _C._data_address(alias) == address or probe.sees_lazy():
         raise RuntimeError("it does not see a write")
     del alias
-    if probe.look(weak) is not None:
+    probe.look_away()
+    if expired_storages([weak]) != [True] or probe.look(weak) is not None:
         raise RuntimeError("it keeps the storage alive")
     free_weak_storages([weak])
     return "sees a storage shared, written and freed, and does not keep it"
@@ -110,6 +110,16 @@ def _check_foreach_copy() -> str:
     torch._foreach_copy_(targets, sources)
     if not all(torch.equal(d, s.to(d.dtype)) for d, s in zip(targets, sources, strict=True)):
         raise RuntimeError("it copied other values")
+    return "many tensors in one call"
+
+
+def _check_foreach_lerp() -> str:
+    targets, ends = [torch.arange(5.0), torch.zeros(3, 2, dtype=torch.float64)], [torch.ones(5), torch.ones(2, 3).t()]
+    ends[1] = ends[1].double()
+    expected = [torch.lerp(d, s, 0.25) for d, s in zip(targets, ends, strict=True)]
+    torch._foreach_lerp_(targets, ends, 0.25)
+    if not all(torch.equal(d, e) for d, e in zip(targets, expected, strict=True)):
+        raise RuntimeError("it gave other values than `lerp_`")
     return "many tensors in one call"
 
 
@@ -154,6 +164,7 @@ _ENTRIES = (
         _check_weak_storage,
     ),
     _Entry("torch._foreach_copy_", "copy many tensors in one call", "a loop of `copy_`", _check_foreach_copy),
+    _Entry("torch._foreach_lerp_", "interpolate many tensors in one call", "a loop of `lerp_`", _check_foreach_lerp),
     _Entry("torch._foreach_clone", "clone many tensors in one call", "a loop of `clone`", _check_foreach_clone),
     _Entry(
         "torch._C._autograd._unsafe_set_version_counter",
@@ -207,6 +218,11 @@ def storage_address(t: Tensor) -> int:
     if works("torch._C._data_address"):
         return int(_C._data_address(t))
     return int(t.data_ptr() - t.storage_offset() * t.element_size()) if t.numel() else 0
+
+
+def storage_addresses(tensors: Iterable[Tensor]) -> Iterator[int]:
+    """`storage_address` of each tensor, at half the cost of asking one by one."""
+    return map(_C._data_address if works("torch._C._data_address") else storage_address, tensors)
 
 
 def storage_id(t: Tensor) -> int:
@@ -268,29 +284,30 @@ def storage_addresses(tensors: Sequence[Tensor]) -> list[int]:
 
 def weak_storages(tensors: Sequence[Tensor]) -> list[int]:
     """A weak reference to the storage of each tensor, for `StorageProbe`; each has to be freed once."""
-    return list(map(torch.UntypedStorage._weak_ref, map(Tensor.untyped_storage, tensors)))
+    return list(map(_UntypedStorage._weak_ref, map(Tensor.untyped_storage, tensors)))
 
 
-def free_weak_storages(weak: Sequence[int]) -> None:
+def free_weak_storages(weak: Iterable[int]) -> None:
     """Frees weak references of `weak_storages`. Until then the storage's header, not its bytes, stays allocated."""
     for reference in weak:
-        torch.UntypedStorage._free_weak_ref(reference)
+        _UntypedStorage._free_weak_ref(reference)
 
 
 def expired_storages(weak: Sequence[int]) -> list[bool]:
     """Whether the storage behind each weak reference is gone."""
-    return list(map(torch.UntypedStorage._expired, weak))
+    return list(map(_UntypedStorage._expired, weak))
 
 
 class StorageProbe:
-    """Looks at storages through weak references, without writing and without keeping them. One thread at a time."""
+    """Looks at storages through weak references, without writing. One thread at a time."""
 
     def __init__(self) -> None:
         self._tensors: dict[torch.device, Tensor] = {}
+        self._last: Tensor | None = None
 
-    def look(self, weak: int) -> tuple[int, bool] | None:
-        """Address of the storage's bytes and whether they are copy-on-write; None where the storage is gone."""
-        storage = torch.UntypedStorage._new_with_weak_ptr(weak)
+    def look(self, weak: int) -> int | None:
+        """Address of the storage's bytes; None where the storage is gone. It is kept until the next look."""
+        storage = _UntypedStorage._new_with_weak_ptr(weak)
         if storage is None:
             return None
         tensor = self._tensors.get(storage.device)
@@ -298,11 +315,20 @@ class StorageProbe:
             with torch.inference_mode(False):
                 tensor = torch.empty(0, dtype=torch.uint8, device=storage.device)
             self._tensors[storage.device] = tensor
+        elif tensor is not self._last:
+            self.look_away()
+        self._last = tensor
         tensor.set_(storage)
-        try:
-            return int(_C._data_address(tensor)), bool(_C._is_cow_tensor(tensor))
-        finally:
-            tensor.set_()
+        return int(_C._data_address(tensor))
+
+    def sees_lazy(self) -> bool:
+        """Whether the storage looked at last is copy-on-write."""
+        return bool(_C._is_cow_tensor(self._last))
+
+    def look_away(self) -> None:
+        """Lets go of the storage looked at last."""
+        if self._last is not None:
+            self._last.set_()  # type: ignore[call-overload]  # no arguments: an empty storage
 
 
 def foreach_copy_(targets: Sequence[Tensor], sources: Sequence[Tensor], *, non_blocking: bool = False) -> None:
@@ -312,6 +338,15 @@ def foreach_copy_(targets: Sequence[Tensor], sources: Sequence[Tensor], *, non_b
         return
     for target, source in zip(targets, sources, strict=True):
         target.copy_(source, non_blocking=non_blocking)
+
+
+def foreach_lerp_(targets: Sequence[Tensor], ends: Sequence[Tensor], weight: float) -> None:
+    """`targets[i].lerp_(ends[i], weight)` for all i, in one call where torch can."""
+    if targets and works("torch._foreach_lerp_"):
+        torch._foreach_lerp_(list(targets), list(ends), weight)
+        return
+    for target, end in zip(targets, ends, strict=True):
+        target.lerp_(end, weight)
 
 
 def foreach_clone(sources: Sequence[Tensor]) -> list[Tensor]:
@@ -407,6 +442,19 @@ def outside_modes() -> Iterator[None]:
 def without_torch_function() -> Iterator[None]:
     """Runs the body as if tensor subclasses had no `__torch_function__`."""
     with _C.DisableTorchFunctionSubclass():
+        yield
+
+
+def in_dispatch_mode() -> bool:
+    """Whether a dispatch mode of the caller's (fake tensors, an auditor) would see what is called now."""
+    return bool(_C._len_torch_dispatch_stack())
+
+
+@contextmanager
+def below_autograd() -> Iterator[None]:
+    """Runs the body as under `torch.no_grad()`, and unseen by subclasses and function modes: a tenth faster."""
+    guard = getattr(_C, "_AutoDispatchBelowAutograd", torch.no_grad)
+    with _C.DisableTorchFunction(), guard():
         yield
 
 

@@ -91,9 +91,11 @@ def copy(
         and on_escape == "warn"
         and isinstance(share, tuple)
         and not share
-        and device is dtype is requires_grad is None
+        and device is None
+        and dtype is None
+        and requires_grad is None
         and memory_format is torch.preserve_format
-        and grad is pin_memory is non_blocking is False
+        and not (grad or pin_memory or non_blocking)
     ):
         request = DEFAULT
     else:

@@ -10,7 +10,6 @@ from typing import Any
 from torch import nn
 
 
-
 class _Plain:
     """What a class without a rule of its own looks like."""
 
@@ -56,7 +55,9 @@ def _is_by_dict(cls: type) -> bool:
         and cls.__reduce__ is object.__reduce__
         and not hasattr(cls, "__getnewargs__")
         and not hasattr(cls, "__getnewargs_ex__")
-        and all(_adds_nothing(cls, name) for name in ("__getattr__", "__getstate__", "__setstate__", "__deepcopy__"))
+        and all(
+            _adds_nothing(cls, name) for name in ("__getattr__", "__getstate__", "__setstate__", "__deepcopy__")
+        )
     )
 
 

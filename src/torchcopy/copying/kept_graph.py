@@ -26,8 +26,8 @@ def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     for t in sources:
         if t.requires_grad and not torch.is_grad_enabled():
             raise InputError(
-                f"graph='keep' cannot keep the graph of a {describe(t)} that requires grad under `torch.no_grad()` or "
-                "`torch.inference_mode()`: call it outside, or use graph='detach'"
+                f"graph='keep' cannot keep the graph of a {describe(t)} that requires grad under `torch.no_grad()` "
+                "or `torch.inference_mode()`: call it outside, or use graph='detach'"
             )
     if request.memory == "share":
         return [t.view_as(t) if not is_opaque(t) else t.alias() for t in sources]  # type: ignore[attr-defined]
@@ -73,7 +73,8 @@ def _lazily(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     from .tensor_copies import copy_tensors
 
     detached = copy_tensors(sources, request.without_graph())
-    return [_InGraph.apply(t, c) if t.requires_grad else c for t, c in zip(sources, detached, strict=True)]
+    join: Any = _InGraph.apply
+    return [join(t, c) if t.requires_grad else c for t, c in zip(sources, detached, strict=True)]
 
 
 class _InGraph(torch.autograd.Function):

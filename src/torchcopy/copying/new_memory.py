@@ -37,6 +37,8 @@ def copy_whole(units: Sequence[Tensor], request: Request) -> list[Tensor]:
 
 def copy_here(units: Sequence[Tensor]) -> list[Tensor]:
     """A copy of each unit on its own device, in its own dtype."""
+    if not units:
+        return []
     sizes = list(map(_bytes_of, units))
     if max(sizes) < SMALL_BYTES:
         return _copy_small(units)
@@ -70,5 +72,6 @@ def _copy_large(units: Sequence[Tensor]) -> list[Tensor]:
 
 def _lazy(units: Sequence[Tensor]) -> list[Tensor]:
     clones = lazy_clones(units)[0]
-    eager = iter(copy_here([t for t, c in zip(units, clones, strict=True) if c is None]) if None in clones else ())
+    refused = [t for t, c in zip(units, clones, strict=True) if c is None]
+    eager = iter(copy_here(refused))
     return [next(eager) if c is None else c for c in clones]

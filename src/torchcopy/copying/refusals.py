@@ -8,7 +8,7 @@ from .._errors import CopyError, InputError
 from .object_paths import find_path, held_objects
 
 
-class Uncopyable(CopyError):
+class Uncopyable(CopyError):  # noqa: N818  # never leaves the room
     """Raised inside a walk, where the path to `culprit` is not known yet."""
 
     def __init__(self, culprit: object, reason: str = "") -> None:
@@ -21,10 +21,11 @@ class Uncopyable(CopyError):
         where = _place_of(self.culprit, root)
         reason = f" ({self.reason})" if self.reason else ""
         cls = type(self.culprit)
-        named = "type(x)" if "<locals>" in cls.__qualname__ or cls.__module__ == "builtins" else type_name(self.culprit)
+        unnamed = "<locals>" in cls.__qualname__ or cls.__module__ == "builtins"
+        named = "type(x)" if unnamed else type_name(self.culprit)
         return CopyError(
-            f"{where} cannot be copied{reason}. Nothing was copied. To have the copy refer to the same one, pass the "
-            f"object or its type in `share`, such as `share=({named},)`"
+            f"{where} cannot be copied{reason}. Nothing was copied. To have the copy refer to the same one, pass "
+            f"the object or its type in `share`, such as `share=({named},)`"
         )
 
 

@@ -124,7 +124,7 @@ def parse_request(
     place = None if device is None else _parse_place(device)
     kind = None if dtype is None else parse_dtype(dtype)
     if kind is not None and not kind.is_floating_point:
-        raise InputError(f"`dtype` is for floating tensors and leaves others alone; got {kind}: pass a floating dtype")
+        raise InputError(f"`dtype` converts floating tensors and leaves others; got {kind}: pass a floating dtype")
     shared_types, shared_ids = _parse_share(share)
     request = Request(
         graph=graph,  # type: ignore[arg-type]
@@ -151,9 +151,11 @@ def _check_together(request: Request) -> None:
             "and `pin_memory` need memory='own'"
         )
     if request.graph == "keep" and request.requires_grad is not None:
-        raise InputError("`requires_grad` is for leaves; with graph='keep' the copy requires grad where its source does")
+        raise InputError(
+            "`requires_grad` is for leaves: with graph='keep' the copy requires grad as its source does"
+        )
     if request.graph == "keep" and request.grad:
-        raise InputError("`grad=True` is for leaves; with graph='keep' gradients arrive at the source, not at the copy")
+        raise InputError("`grad=True` is for leaves: with graph='keep' gradients arrive at the source")
     if request.graph == "keep" and request.pin_memory:
         raise InputError("page-locked memory has no graph: use graph='detach' with `pin_memory`")
     if request.pin_memory:
@@ -169,10 +171,11 @@ def _one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def _parse_place(device: str | torch.device | int) -> torch.device:
-    if isinstance(device, int) and not isinstance(device, bool):
+    if isinstance(device, bool):
+        raise InputError(f"`device` must be a device, its name or an index; got {device!r}")
+    if isinstance(device, int):
         return parse_device(f"cuda:{device}")
-    place = parse_device(device)  # type: ignore[arg-type]
-    return place
+    return parse_device(device)
 
 
 def _parse_share(share: Iterable[Any]) -> tuple[tuple[type, ...], frozenset[int]]:
@@ -180,7 +183,9 @@ def _parse_share(share: Iterable[Any]) -> tuple[tuple[type, ...], frozenset[int]
     if isinstance(share, type):
         raise InputError(f"`share` takes a list of types and objects: write share=({share.__name__},)")
     if isinstance(share, (Tensor, nn.Module, str, bytes, dict)):
-        raise InputError(f"`share` takes a list of types and objects: write share=(x,) for a {type(share).__name__}")
+        raise InputError(
+            f"`share` takes a list of types and objects: write share=(x,) for a {type(share).__name__}"
+        )
     try:
         listed = list(share)
     except TypeError:

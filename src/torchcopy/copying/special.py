@@ -7,7 +7,7 @@ import enum
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ def _has_methods_of(cls: type, base: type, *names: str) -> bool:
 
 
 def _tensor_rule(cls: type[Tensor]) -> Rule:
-    own_copy = cls.__deepcopy__ not in (Tensor.__deepcopy__, nn.Parameter.__deepcopy__)  # type: ignore[comparison-overlap]
+    own_copy = cls.__deepcopy__ not in (Tensor.__deepcopy__, nn.Parameter.__deepcopy__)
     if own_copy:
         return _copy_by_own_deepcopy
     if cls.__torch_dispatch__ is not Tensor.__torch_dispatch__ or copyreg._slotnames(cls):  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def _copy_relabelled(walk: Walk, x: Tensor) -> Tensor:
 
 def _copy_by_own_deepcopy(walk: Walk, x: Tensor) -> Tensor:
     """By the class's `__deepcopy__`; uninitialised parameters lose their Python attributes there."""
-    copied: Tensor = walk.foreign(x, lambda: x.__deepcopy__(walk.memo))
+    copied: Tensor = walk.foreign(x, lambda: cast(Any, x).__deepcopy__(walk.memo))
     walk.kept.pop(id(copied), None)
     if nn.parameter.is_lazy(x) and x.__dict__ and not copied.__dict__:
         walk.items(x.__dict__, copied.__dict__)
@@ -126,7 +126,8 @@ def _copy_recurrent(walk: Walk, x: nn.RNNBase) -> nn.RNNBase:
 
 def _copy_compiled(walk: Walk, x: Any) -> Any:
     """A compiled module: the module in it is copied, and compiled again, the same way, when it first runs."""
-    y = type(x).__new__(type(x))
+    cls: Any = type(x)
+    y = cls.__new__(cls)
     walk.remember(x, y)
     state = x.__getstate__()
     context = state.pop("dynamo_ctx", None)
@@ -156,7 +157,7 @@ def _copy_array(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
 
 
 def _copy_member(walk: Walk, x: enum.Enum) -> Any:
-    if type(x).__deepcopy__ is enum.Enum.__deepcopy__:  # type: ignore[attr-defined]
+    if type(x).__deepcopy__ is enum.Enum.__deepcopy__:
         return x
     return walk.by_protocol(x, type(x))
 

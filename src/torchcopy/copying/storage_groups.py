@@ -104,15 +104,15 @@ class Group:
             made = [self._view_of(flat, t) for t in self.members]
         else:
             first = _spread(copied_units[0], self.members[0]) if self.reduced else copied_units[0]
-            made = [first, *(view_storage(first, first.storage_offset(), first) for _ in self.members[1:])]
+            made = [first, *(view_storage(first, int(first.storage_offset()), first) for _ in self.members[1:])]
         return [_with_bits(c, *bits) for c, bits in zip(made, self.bits, strict=True)]
 
     def _view_of(self, flat: Tensor, t: Tensor) -> Tensor:
-        begin = t.storage_offset() * t.element_size()
+        begin = int(t.storage_offset()) * t.element_size()
         lo, _, at = next(move for move in self.moves if move[0] <= begin <= move[1])
         offset = (at + begin - lo) // t.element_size()
         dtype = flat.dtype if t.dtype == self.flat_dtype else t.dtype
-        return view_storage(flat, flat.storage_offset() + offset if dtype == flat.dtype else offset, t, dtype)
+        return view_storage(flat, int(flat.storage_offset()) + offset if dtype == flat.dtype else offset, t, dtype)
 
 
 def view_storage(holder: Tensor, offset: int, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
@@ -177,16 +177,17 @@ def _spread(c: Tensor, like: Tensor) -> Tensor:
     """The copy of a squeezed tensor, with the dimensions of stride 0 as in `like`."""
     if c.shape == like.shape:
         return c
-    strides = [0 if s == 0 and n > 1 else own for s, n, own in zip(like.stride(), like.shape, c.stride(), strict=True)]
+    steps = zip(like.stride(), like.shape, c.stride(), strict=True)
+    strides = [0 if step == 0 and size > 1 else own for step, size, own in steps]
     empty = torch.empty(0, dtype=c.dtype, device=c.device)
     return empty.set_(c.untyped_storage(), c.storage_offset(), like.shape, strides)
 
 
 def _stretches(members: Sequence[Tensor], stored_bytes: int, alignment: int) -> list[tuple[int, int]]:
-    """The parts of the storage that the members reach, as (first byte, byte after the last), merged and in order."""
+    """What of the storage the members reach, as (first byte, byte after the last), merged and in order."""
     spans = []
     for t in members:
-        lo = t.storage_offset() * t.element_size()
+        lo = int(t.storage_offset()) * t.element_size()
         spans.append((lo // alignment * alignment, min(lo + span_bytes(t), stored_bytes)))
     merged: list[tuple[int, int]] = []
     for lo, hi in sorted(spans):

@@ -62,39 +62,36 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
         by_storage.setdefault(storages[k], []).append(k)
     groups = [Group([sources[k] for k in members], request) for members in by_storage.values()]
     is_odd = set(odd)
-    whole = [k for k in range(len(sources)) if k not in is_odd]
-    units = [sources[k] for k in whole]
+    units = [t for k, t in enumerate(sources) if k not in is_odd]
+    first = len(units)
     for group in groups:
-        units.extend(group.units)
+        units += group.units
     copied = copy_whole(units, request)
-    copies = dict(zip(whole, copied[: len(whole)], strict=True))
-    place = len(whole)
+    whole = iter(copied)
+    copies = [t if k in is_odd else next(whole) for k, t in enumerate(sources)]
     for members, group in zip(by_storage.values(), groups, strict=True):
-        stop = place + len(group.units)
-        copies.update(zip(members, group.assemble(copied[place:stop]), strict=True))
-        place = stop
-    return [copies[k] for k in range(len(sources))]
+        stop = first + len(group.units)
+        for k, c in zip(members, group.assemble(copied[first:stop]), strict=True):
+            copies[k] = c
+        first = stop
+    return copies
 
 
 def _odd_ones(sources: Sequence[Tensor], storages: Sequence[int], *, lazy: bool) -> list[int]:
     """Which sources need more than a clone: views of one storage, and tensors with steps of 0 or gaps.
 
-    A lazy clone takes the whole storage, so there a tensor has to fill it.
+    A lazy clone takes the whole storage as it is, so there a tensor has to fill it, in any order.
     """
-    contiguous = list(map(Tensor.is_contiguous, sources))
-    alone = len(set(storages)) == len(sources)
     if lazy:
-        contiguous = [
-            each and t.untyped_storage().nbytes() == t.nbytes
-            for each, t in zip(contiguous, sources, strict=True)
-        ]
-    if alone and all(contiguous):
+        simple = [t.untyped_storage().nbytes() == t.nbytes for t in sources]
+    else:
+        simple = list(map(Tensor.is_contiguous, sources))
+    alone = len(set(storages)) == len(sources)
+    if alone and all(simple):
         return []
-    views = Counter(storages)
+    shared = () if alone else {storage for storage, views in Counter(storages).items() if views > 1}
     return [
-        k
-        for k, t in enumerate(sources)
-        if views[storages[k]] > 1 or not (contiguous[k] or (not lazy and is_dense(t)))
+        k for k, t in enumerate(sources) if storages[k] in shared or not (simple[k] or (not lazy and is_dense(t)))
     ]
 
 

@@ -69,7 +69,7 @@ class TensorJobs:
             self.places.append((container, key, number))
 
     def all_later(self, source: Mapping[Any, Any], container: Any) -> bool:
-        """The same for all values of `source`, and an empty container; False where that cannot be done in one go."""
+        """The same for all values of `source`, and an empty container; False where that cannot be in one go."""
         if self.request.grad or self.walk.inside_optimizer:
             return False
         tensors = list(source.values())

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor, nn
 
+from .collector import no_collection
 from .instances import Recipe, recipe_of
 from .optimizers import check_parameters_come_along
 from .refusals import KeepsNoModule, Uncopyable, find_uncopyable
@@ -85,13 +86,14 @@ class Walk:
         # Whether a tensor may be set into its place later; not where others look at the place before.
         self.may_set_later = True
         self.handlers: dict[type, Callable[[Any], Any]] = {
-            list: self.list,
-            dict: self.dict,
-            tuple: self.tuple,
-            OrderedDict: self.ordered_dict,
-            types.MethodType: self.method,
-            Tensor: self.tensor,
-            _PARAMETER: self.tensor,
+            list: self.copy_list,
+            dict: self.copy_dict,
+            tuple: self.copy_tuple,
+            set: self.copy_set,
+            OrderedDict: self.copy_ordered_dict,
+            types.MethodType: self.copy_method,
+            Tensor: self.tensors.now,
+            _PARAMETER: self.tensors.now,
             **dict.fromkeys(_BY_REFERENCE, self.keep),
         }
         if request.shares_something:
@@ -110,7 +112,8 @@ class Walk:
         if type(x) in (Tensor, _PARAMETER) and not self.request.is_shared(x) and id(x) not in self.memo:
             self.tensors.later(x, holder, 0)
         else:
-            holder[0] = self.deep(x)
+            with no_collection():
+                holder[0] = self.deep(x)
         self.keep_alive()
         if self.tensors.found_in_optimizer and not self.request.only_looks:
             check_parameters_come_along(x, self.tensors.found_in_optimizer)
@@ -165,7 +168,8 @@ class Walk:
         self.kept[id(x)] = x
         return x
 
-    def list(self, x: list[Any]) -> list[Any]:  # noqa: D102
+    def copy_list(self, x: list[Any]) -> list[Any]:
+        """Element by element."""
         y: list[Any] = []
         self.memo[id(x)] = y
         self.alive.append(x)
@@ -181,14 +185,16 @@ class Walk:
                 append(deep(a))
         return y
 
-    def dict(self, x: dict[Any, Any]) -> dict[Any, Any]:  # noqa: D102
+    def copy_dict(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """Keys and values."""
         y: dict[Any, Any] = {}
         self.memo[id(x)] = y
         self.alive.append(x)
         self.items(x, y)
         return y
 
-    def ordered_dict(self, x: OrderedDict[Any, Any]) -> OrderedDict[Any, Any]:  # noqa: D102
+    def copy_ordered_dict(self, x: OrderedDict[Any, Any]) -> OrderedDict[Any, Any]:
+        """Keys, values and attributes: a state_dict has `_metadata`."""
         y: OrderedDict[Any, Any] = OrderedDict()
         self.memo[id(x)] = y
         self.alive.append(x)
@@ -200,22 +206,33 @@ class Walk:
 
     def items(self, x: Any, y: Any) -> None:
         """Copies the items of the mapping `x` into the empty mapping `y`."""
-        deep, later = self.deep, self.tensors.later
-        if len(x) > _MANY and self.may_set_later and self.tensors.all_later(x, y):
+        deep, tensors, memo = self.deep, self.tensors, self.memo
+        if len(x) > _MANY and self.may_set_later and tensors.all_later(x, y):
             return
         for key, value in x.items():
             if type(key) not in IMMUTABLE:
-                key = deep(key)  # noqa: PLW2901
+                key = deep(key)
             cls = type(value)
             if cls in IMMUTABLE:
                 y[key] = value
             elif (cls is Tensor or cls is _PARAMETER) and self.may_set_later:
                 y[key] = None  # keeps the order
-                later(value, y, key)
+                tensors.later(value, y, key)
+            elif cls is dict and IMMUTABLE.issuperset(map(type, value.values())) and id(value) not in memo:
+                y[key] = self.flat_dict(value)
             else:
                 y[key] = deep(value)
 
-    def tuple(self, x: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: D102
+    def flat_dict(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """A dict of numbers and strings, of which programs hold many: settings, the versions in a state_dict."""
+        if self.request.shares_something or not IMMUTABLE.issuperset(map(type, x)):
+            return self.deep(x)  # type: ignore[no-any-return]
+        y = self.memo[id(x)] = x.copy()
+        self.alive.append(x)
+        return y
+
+    def copy_tuple(self, x: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A new tuple, or `x` itself where nothing in it had to be copied."""
         deep = self.deep
         y = [a if type(a) in IMMUTABLE else deep(a) for a in x]
         seen: Any = self.memo.get(id(x), _ABSENT)
@@ -229,15 +246,21 @@ class Walk:
                 return copied
         return x
 
-    def method(self, x: types.MethodType) -> types.MethodType:  # noqa: D102
+    def copy_set(self, x: set[Any]) -> set[Any]:
+        """Element by element; each has to be an object that can be hashed."""
+        y: set[Any] = set()
+        self.memo[id(x)] = y
+        self.alive.append(x)
+        for a in x:
+            y.add(a if type(a) in IMMUTABLE else self.deep_now(a))
+        return y
+
+    def copy_method(self, x: types.MethodType) -> types.MethodType:
+        """The same function, bound to the copy of its object."""
         self.keep(x.__func__)
         y = type(x)(x.__func__, self.deep(x.__self__))
         self.remember(x, y)
         return y
-
-    def tensor(self, x: Tensor) -> Tensor:
-        """A tensor where it has to be an object at once: in a tuple, a set, a slot, as a key."""
-        return self.tensors.now(x)
 
     # --- instances -----------------------------------------------------------------------------------------
 
