@@ -362,7 +362,7 @@ class Walk:
         """Gives `y` its copied state, as `copy.deepcopy` does."""
         own = getattr(y, "__setstate__", None)
         if own is not None:
-            if not getattr(own, "__module__", "").startswith(_TRUSTED_STATE):
+            if not (getattr(own, "__module__", None) or "").startswith(_TRUSTED_STATE):
                 self.show_all()
             own(state)
             return
