@@ -33,7 +33,7 @@ _MOST_COUNTED = 50_000
 
 # Behind these lies the machinery of PyTorch, Python or a test run, and no tensor that a program keeps there.
 _MACHINERY: Final = ("torch._", "torch.fx.", "torch.jit.", "logging", "importlib", "_frozen_importlib", "_pytest.")
-_CONTAINERS: Final = (dict, list, tuple, set, frozenset, deque)
+_CONTAINERS: Final = (dict, list, tuple, set, frozenset, deque, types.SimpleNamespace)
 _ALWAYS_ENTERED: Final = (Tensor, nn.Module, Optimizer, functools.partial, types.MethodType, *_CONTAINERS)
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import queue
 import types
 import weakref
 from typing import ClassVar
@@ -698,6 +699,41 @@ def test_a_closure_over_much_else_is_searched_in_bounds():
     table = [{"row": [k]} for k in range(30_000)]
     net = Net(act=lambda: table)
     assert escapes_of(net) == ()
+
+
+def test_what_many_closures_share_is_searched_once():
+    table, net = [{"row": [k]} for k in range(15_000)], Net()
+    functions = [closure(table) for _ in range(20)]
+    net.acts = [*functions, closure([functions, net])]
+    assert only_escape_of(net).copy_path == "copy.acts[20].__closure__['net'][1].fc.weight"
+
+
+def test_what_a_custom_copy_holds_is_searched_again_for_a_function():
+    net = Net()
+    inner = closure(net)
+    custom, source = types.SimpleNamespace(table=[inner]), [net, inner]
+    outer = closure(custom.table)
+    escapes = find_escapes([custom, inner, outer], source, [custom, inner, outer], tensors_of(source))
+    assert [e.copy_path for e in escapes] == [
+        "copy[1].__closure__['net'].fc.weight",
+        "copy[2].__closure__['net'][0].__closure__['net'].fc.weight",
+    ]
+
+
+def test_behind_a_global_variable_only_the_programs_own_objects_are_searched():
+    net, waiting = Net(act=lambda: REGISTRY), queue.Queue()
+    REGISTRY.update(queue=waiting, mine=types.SimpleNamespace())
+    waiting.put(net)
+    assert escapes_of(net) == ()
+    REGISTRY["mine"].net = net
+    assert only_escape_of(net).copy_path == "copy.act.__globals__['REGISTRY']['mine'].net.fc.weight"
+
+
+def test_a_closure_holds_what_it_holds_whosever_class_it_is():
+    net, waiting = Net(), queue.Queue()
+    waiting.put(net)
+    net.act = closure(waiting)
+    assert only_escape_of(net).copy_path == "copy.act.__closure__['net'].queue[0].fc.weight"
 
 
 def test_more_than_can_be_counted():
