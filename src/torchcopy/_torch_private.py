@@ -114,7 +114,10 @@ def _check_foreach_copy() -> str:
 
 
 def _check_foreach_lerp() -> str:
-    targets, ends = [torch.arange(5.0), torch.zeros(3, 2, dtype=torch.float64)], [torch.ones(5), torch.ones(2, 3).t()]
+    targets, ends = (
+        [torch.arange(5.0), torch.zeros(3, 2, dtype=torch.float64)],
+        [torch.ones(5), torch.ones(2, 3).t()],
+    )
     ends[1] = ends[1].double()
     expected = [torch.lerp(d, s, 0.25) for d, s in zip(targets, ends, strict=True)]
     torch._foreach_lerp_(targets, ends, 0.25)
@@ -164,7 +167,9 @@ _ENTRIES = (
         _check_weak_storage,
     ),
     _Entry("torch._foreach_copy_", "copy many tensors in one call", "a loop of `copy_`", _check_foreach_copy),
-    _Entry("torch._foreach_lerp_", "interpolate many tensors in one call", "a loop of `lerp_`", _check_foreach_lerp),
+    _Entry(
+        "torch._foreach_lerp_", "interpolate many tensors in one call", "a loop of `lerp_`", _check_foreach_lerp
+    ),
     _Entry("torch._foreach_clone", "clone many tensors in one call", "a loop of `clone`", _check_foreach_clone),
     _Entry(
         "torch._C._autograd._unsafe_set_version_counter",
@@ -220,9 +225,9 @@ def storage_address(t: Tensor) -> int:
     return int(t.data_ptr() - t.storage_offset() * t.element_size()) if t.numel() else 0
 
 
-def storage_addresses(tensors: Iterable[Tensor]) -> Iterator[int]:
-    """`storage_address` of each tensor, at half the cost of asking one by one."""
-    return map(_C._data_address if works("torch._C._data_address") else storage_address, tensors)
+def storage_addresses(tensors: Iterable[Tensor]) -> list[int]:
+    """`storage_address` of each tensor; raises where one has no storage."""
+    return list(map(_C._data_address if works("torch._C._data_address") else storage_address, tensors))
 
 
 def storage_id(t: Tensor) -> int:
@@ -275,11 +280,6 @@ def copy_on_write_works() -> bool:
 def strict_lazy_clones(tensors: Sequence[Tensor]) -> list[Tensor]:
     """`torch._lazy_clone` of each tensor, with the errors it raises."""
     return list(map(torch._lazy_clone, tensors))
-
-
-def storage_addresses(tensors: Sequence[Tensor]) -> list[int]:
-    """`storage_address` of each tensor; raises where one has no storage. Needs `copy_on_write_works()`."""
-    return list(map(_C._data_address, tensors))
 
 
 def weak_storages(tensors: Sequence[Tensor]) -> list[int]:
