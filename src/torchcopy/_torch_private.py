@@ -315,7 +315,7 @@ class StorageProbe:
             with torch.inference_mode(False):
                 tensor = torch.empty(0, dtype=torch.uint8, device=storage.device)
             self._tensors[storage.device] = tensor
-        elif tensor is not self._last:
+        if tensor is not self._last:
             self.look_away()
         self._last = tensor
         tensor.set_(storage)
