@@ -63,8 +63,8 @@ AT_LEAST = 35
 def test_the_suite_was_found():
     if SUITE is None:
         pytest.skip(
-            f"Python {sys.version.split()[0]} at {sys.base_prefix} has no `{HOME}`: on Debian and Ubuntu it comes with "
-            "`libpython3-testsuite`. Until then nothing here compares `tc.copy` with CPython's own tests"
+            f"Python {sys.version.split()[0]} at {sys.base_prefix} has no `{HOME}`: on Debian and Ubuntu it comes "
+            "with `libpython3-testsuite`. Until then nothing here compares `tc.copy` with CPython's own tests"
         )
     assert sum("deepcopy" in case.id for case in CASES) >= AT_LEAST
 

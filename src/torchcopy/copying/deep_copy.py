@@ -201,9 +201,16 @@ def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
     try:
         copied = walk.copy(obj)
         tensors += walk.tensors.done
-        if request.on_escape != "ignore" and walk.kept:
+        if request.on_escape != "ignore":
             classes = [cls for cls in walk.recipes if not cls.__module__.startswith("torch.")]
-            escapes = find_escapes(copied, obj, [*walk.kept.values(), *classes], tensors, request.shared_ids)
+            escapes = find_escapes(
+                copied,
+                obj,
+                [*walk.kept.values(), *classes],
+                tensors,
+                request.shared_ids,
+                shared_types=request.shared_types,
+            )
             report_escapes(escapes, request.on_escape, stacklevel=3)
     except Uncopyable as error:
         raise error.explained(obj) from error

@@ -80,7 +80,7 @@ def test_doctor_fits_80_columns(printed):
     text = printed(doctor, diagnose())
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert torch.__version__ in text
-    assert text.count("works") == 5
+    assert text.count("works") == len(diagnose().fast_paths)
 
 
 def test_json_is_strict():
