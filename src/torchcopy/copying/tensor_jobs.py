@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from .. import _torch_private
 from .._tensors import has_storage, span_bytes
+from .object_paths import held_objects
 from .opaque import is_opaque
 from .tensor_copies import copy_tensors
 
@@ -151,7 +152,20 @@ class TensorJobs:
         """Copies what there is before the walk has ended; refuses first what the rest of the walk would refuse."""
         if sum(span_bytes(t) for t in self.sources if not is_opaque(t)) > _EARLY_BYTES:
             self.walk.check_rest()
+        self._gather_views()
         self.fill(early=True)
+
+    def _gather_views(self) -> None:
+        """Has all views of the waiting storages copied together, also those that the walk has yet to meet."""
+        views = [t for t in self.sources if not is_opaque(t) and t.untyped_storage().nbytes() > t.nbytes]
+        if not views:
+            return
+        storages = set(_torch_private.storage_ids(views))
+        for each in held_objects(self.walk.root):
+            if type(each) in _PLAIN and id(each) not in self.number and id(each) not in self.walk.memo:
+                t = cast(Tensor, each)
+                if has_storage(t) and _torch_private.storage_id(t) in storages and not self.request.is_shared(t):
+                    self.now(t)
 
     def fill(self, *, early: bool = False) -> None:
         """Copies every waiting tensor and puts it where it belongs."""
