@@ -71,7 +71,10 @@ def _copy_large(units: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _lazy(units: Sequence[Tensor]) -> list[Tensor]:
-    clones = lazy_clones(units)[0]
-    refused = [t for t, c in zip(units, clones, strict=True) if c is None]
-    eager = iter(copy_here(refused))
-    return [next(eager) if c is None else c for c in clones]
+    """Lazy clones; copies of what PyTorch cannot share, and of views that a write would cost more than they hold."""
+    copies: list[Tensor | None] = [None] * len(units)
+    sharable = [k for k, t in enumerate(units) if 2 * t.nbytes >= t.untyped_storage().nbytes()]
+    for k, c in zip(sharable, lazy_clones([units[k] for k in sharable])[0], strict=True):
+        copies[k] = c
+    eager = iter(copy_here([t for t, c in zip(units, copies, strict=True) if c is None]))
+    return [next(eager) if c is None else c for c in copies]
