@@ -71,7 +71,7 @@ def _copy_large(units: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _lazy(units: Sequence[Tensor]) -> list[Tensor]:
-    """Lazy clones; copies of what PyTorch cannot share, and of views that a write would cost more than they hold."""
+    """Lazy clones; copies of what PyTorch cannot share, and of views that a write would cost more for."""
     copies: list[Tensor | None] = [None] * len(units)
     sharable = [k for k, t in enumerate(units) if 2 * t.nbytes >= t.untyped_storage().nbytes()]
     for k, c in zip(sharable, lazy_clones([units[k] for k in sharable])[0], strict=True):
