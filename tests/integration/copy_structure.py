@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils import parametrize
 
 _VALUES = (
     *(type(None), bool, int, float, complex, str, bytes, range, type(...), type(NotImplemented), enum.Enum),
@@ -66,7 +67,7 @@ class Structure:
         self._numbers[id(obj)] = len(self._numbers)
         if not isinstance(obj, _CANNOT_CHANGE):
             self.objects[path] = obj
-        self.lines.append((path, (type(obj), self._facts(obj))))
+        self.lines.append((path, (_kind(obj), self._facts(obj))))
         if isinstance(obj, Tensor):
             self.tensors[path] = obj
         return [(path + step, child) for step, child in _children(obj)]
@@ -90,6 +91,13 @@ class Structure:
         if isinstance(obj, (list, tuple, dict, set, frozenset, collections.deque)):
             return len(obj)
         return None
+
+
+def _kind(obj: Any) -> Any:
+    """The class; of a parametrized module what its class is made of, for each of these has one of its own."""
+    if isinstance(obj, torch.nn.Module) and parametrize.is_parametrized(obj):
+        return type(obj).__bases__, sorted(vars(type(obj)))
+    return type(obj)
 
 
 def _children(obj: Any) -> Iterator[tuple[str, Any]]:

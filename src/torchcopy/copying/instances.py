@@ -36,10 +36,10 @@ def recipe_of(cls: type) -> Recipe:
     special = special_rule(cls)
     if special is not None:
         return Recipe(by_dict=False, special=special)
-    return Recipe(by_dict=_is_by_dict(cls))
+    return Recipe(by_dict=is_by_dict(cls))
 
 
-def _is_by_dict(cls: type) -> bool:
+def is_by_dict(cls: type) -> bool:
     """Whether the protocol would come to: a bare new object, and a copy of its `__dict__`."""
     return (
         cls not in copyreg.dispatch_table
@@ -64,6 +64,11 @@ def _is_by_dict(cls: type) -> bool:
 _DICT: Any = vars(_Plain)["__dict__"]
 _DICT_TYPE = type(_DICT)
 _PARAMETRIZE = "torch.nn.utils.parametrize"
+
+
+def is_parametrized(cls: type) -> bool:
+    """Whether `torch.nn.utils.parametrize` made the class, for one module."""
+    return getattr(vars(cls).get("__getstate__"), "__module__", None) == _PARAMETRIZE
 
 
 def _adds_nothing(cls: type, name: str) -> bool:

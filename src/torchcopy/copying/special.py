@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from .. import _torch_private
+from .instances import is_by_dict, is_parametrized
 from .opaque import place_alone
 from .optimizers import copy_optimizer, copy_scheduler
 from .refusals import Uncopyable
@@ -35,7 +36,9 @@ def special_rule(cls: type) -> Rule | None:
         return copy_optimizer
     if issubclass(cls, LRScheduler):
         return copy_scheduler
-    if issubclass(cls, nn.RNNBase) and _has_methods_of(cls, nn.RNNBase, "__getstate__", "__setstate__"):
+    if is_parametrized(cls):
+        return _copy_parametrized
+    if _is_recurrent(cls):
         return _copy_recurrent
     for known, rule in _RULES.items():
         if issubclass(cls, known):
@@ -49,8 +52,11 @@ def special_rule(cls: type) -> Rule | None:
     return None
 
 
-def _has_methods_of(cls: type, base: type, *names: str) -> bool:
-    return all(getattr(cls, name) is getattr(base, name) for name in names)
+def _is_recurrent(cls: type) -> bool:
+    """Whether `cls` is a recurrent module that leaves it to PyTorch how its weak references are copied."""
+    return issubclass(cls, nn.RNNBase) and all(
+        getattr(cls, name) is getattr(nn.RNNBase, name) for name in ("__getstate__", "__setstate__")
+    )
 
 
 # --- tensors of other classes --------------------------------------------------------------------------------
@@ -124,6 +130,28 @@ def _copy_recurrent(walk: Walk, x: nn.RNNBase) -> nn.RNNBase:
     return y
 
 
+def _copy_parametrized(walk: Walk, x: nn.Module) -> nn.Module:
+    """A parametrized module, with a class of its own.
+
+    PyTorch makes a class for each such module, holds a property there for each parametrized tensor, and takes it
+    away again: what is parametrized, or no longer, on one module must not change the class of another.
+    """
+    cls: Any = type(x)
+    y: nn.Module
+    if _is_recurrent(cls.__bases__[0]):
+        y = _copy_recurrent(walk, cast(nn.RNNBase, x))
+    elif is_by_dict(cls) and not vars(x).keys() & {"__deepcopy__", "__reduce_ex__", "__getstate__"}:
+        y = object.__new__(cls)
+        walk.remember(x, y)
+        walk.items({name: value for name, value in vars(x).items() if name != "_compiled_call_impl"}, vars(y))
+    else:
+        y = walk.by_protocol(x, cls)
+    if type(y) is cls and y is not x:
+        own = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+        y.__class__ = type(cls)(cls.__name__, cls.__bases__, own)  # type: ignore[misc]
+    return y
+
+
 def _copy_compiled(walk: Walk, x: Any) -> Any:
     """A compiled module: the module in it is copied, and compiled again, the same way, when it first runs."""
     cls: Any = type(x)
@@ -148,6 +176,13 @@ def _copy_generator(walk: Walk, x: torch.Generator) -> torch.Generator:
     return y
 
 
+def _copy_scaler(walk: Walk, x: torch.amp.GradScaler) -> Any:
+    if x._enabled and x._per_optimizer_states:
+        reason = "its step is not over: copy it before `unscale_` and `step`, or after `update`"
+        raise Uncopyable(x, reason)
+    return walk.by_protocol(x, type(x))
+
+
 def _copy_array(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
     if x.dtype.hasobject or type(x) is not np.ndarray:
         return walk.by_protocol(x, type(x))
@@ -168,6 +203,7 @@ def _refuse_connection(walk: Walk, x: object) -> Any:  # noqa: ARG001
 
 _RULES: dict[type, Rule] = {
     torch.Generator: _copy_generator,
+    torch.amp.GradScaler: _copy_scaler,
     np.ndarray: _copy_array,
     enum.Enum: _copy_member,
     torch.Stream: _refuse_connection,
