@@ -37,6 +37,7 @@ _MODULES = {
     "semantics.machine": ("Diagnosis", "Machine", "describe_machine", "diagnose"),
     # make
     "copying.deep_copy": ("copy", "fork"),
+    "copying.in_place": ("copy_", "lerp_"),
     # measure
     "bench.records": ("BenchReport", "Measurement"),
     "bench.models": ("bench_model",),
@@ -60,6 +61,8 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from .bench.tensors import bench_tensors as bench_tensors
     from .copying.deep_copy import copy as copy
     from .copying.deep_copy import fork as fork
+    from .copying.in_place import copy_ as copy_
+    from .copying.in_place import lerp_ as lerp_
     from .semantics.advice import Advice as Advice
     from .semantics.advice import Needs as Needs
     from .semantics.advice import advise as advise

@@ -24,12 +24,15 @@ SMALL_BYTES = 16 << 10
 _bytes_of = attrgetter("nbytes")
 
 
-def copy_whole(units: Sequence[Tensor], request: Request) -> list[Tensor]:
-    """A new tensor for each unit, with the same strides where the unit is dense. Runs under `no_grad`."""
+def copy_whole(units: Sequence[Tensor], request: Request, full: int) -> list[Tensor]:
+    """A new tensor for each unit, with the same strides where the unit is dense. Runs under `no_grad`.
+
+    The first `full` of them fill their storages.
+    """
     if not units:
         return []
     if request.memory == "lazy":
-        return _lazy(units)
+        return _lazy(units, full)
     if request.places:
         return copy_placed(units, request)
     return copy_here(units)
@@ -70,11 +73,15 @@ def _copy_large(units: Sequence[Tensor]) -> list[Tensor]:
     return copies
 
 
-def _lazy(units: Sequence[Tensor]) -> list[Tensor]:
+def _lazy(units: Sequence[Tensor], full: int) -> list[Tensor]:
     """Lazy clones; copies of what PyTorch cannot share, and of views that a write would cost more for."""
-    copies: list[Tensor | None] = [None] * len(units)
-    sharable = [k for k, t in enumerate(units) if 2 * t.nbytes >= t.untyped_storage().nbytes()]
-    for k, c in zip(sharable, lazy_clones([units[k] for k in sharable])[0], strict=True):
-        copies[k] = c
-    eager = iter(copy_here([t for t, c in zip(units, copies, strict=True) if c is None]))
-    return [next(eager) if c is None else c for c in copies]
+    small = {k for k in range(full, len(units)) if 2 * units[k].nbytes < units[k].untyped_storage().nbytes()}
+    if small:
+        made = iter(lazy_clones([t for k, t in enumerate(units) if k not in small])[0])
+        clones = [None if k in small else next(made) for k in range(len(units))]
+    else:
+        clones = lazy_clones(units)[0]
+    missing = [k for k, c in enumerate(clones) if c is None]
+    for k, c in zip(missing, copy_here([units[k] for k in missing]), strict=True):
+        clones[k] = c
+    return clones  # type: ignore[return-value]  # none is missing any more

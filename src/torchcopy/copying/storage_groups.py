@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from .. import _torch_private
 from .._tensors import span_bytes
+from .strides import (
+    flat_view,
+    is_dense,
+    overlaps_itself,
+    repeat_as,
+    squeeze_repeats,
+    stretches,
+    view_storage,
+)
 
 if TYPE_CHECKING:
     from .request import Request
@@ -21,104 +30,130 @@ _ALIGNMENT = 16  # bytes; a view of any dtype can start there
 _KEPT_WASTE = 0.02  # of a storage: with less than this not viewed, it is copied as it is, offsets and all
 
 
-class Group:
+class StorageGroup:
     """The views of one storage among the tensors that are copied together.
 
     `units` are the tensors to copy whole; `assemble` makes the members' copies from copies of them.
     """
 
     def __init__(self, members: Sequence[Tensor], request: Request) -> None:
-        self.members = [_physical(t) for t in members]
-        self.bits = [(t.is_conj(), t.is_neg()) for t in members]
-        self.request = request
-        stored_bytes = members[0].untyped_storage().nbytes()
-        first = self.members[0]
-        self.one_geometry = all(_geometry(t) == _geometry(first) for t in self.members[1:])
-        self.separate = not self.one_geometry and self._must_be_separate()
-        self.reduced = False  # whether the unit lacks the dimensions of stride 0
-        if self.separate:
-            self.units = [_squeezed(t) for t in self.members]
-        elif self.one_geometry and not self._stays_lazy(stored_bytes, span_bytes(first)):
-            if is_dense(first) or not _overlaps_itself(first):
-                self.units = [first]
-            elif _overlaps_itself(_squeezed(first)):
-                self.units = self._flat_units(stored_bytes)
-            else:
-                self.units, self.reduced = [_squeezed(first)], True
+        self._bits = [(t.is_conj(), t.is_neg()) for t in members]
+        if _NO_BITS.issuperset(self._bits):
+            self._plan = _plan(members, request)
         else:
-            self.units = self._flat_units(stored_bytes)
-
-    # --- what is copied ------------------------------------------------------------------------------------
-
-    def _must_be_separate(self) -> bool:
-        """Whether the copies cannot share a storage: views of several dtypes, of which some are converted."""
-        wanted = self.request.dtype
-        dtypes = {t.dtype for t in self.members}
-        return wanted is not None and len(dtypes) > 1 and any(d.is_floating_point and d != wanted for d in dtypes)
-
-    def _stays_lazy(self, stored_bytes: int, viewed_bytes: int) -> bool:
-        """Whether a lazy clone of the whole storage serves: a write will copy all of it, so most must be viewed."""
-        return self.request.memory == "lazy" and 2 * viewed_bytes >= stored_bytes
-
-    def _flat_units(self, stored_bytes: int) -> list[Tensor]:
-        """The viewed stretch of the storage as one flat tensor. Several stretches are packed into a new one."""
-        dtypes = {t.dtype for t in self.members}
-        self.flat_dtype = dtypes.pop() if len(dtypes) == 1 else torch.uint8
-        self.item = self.flat_dtype.itemsize
-        stretches = _stretches(self.members, stored_bytes, 1 if self.item > 1 else _ALIGNMENT)
-        viewed = sum(hi - lo for lo, hi in stretches)
-        if stored_bytes - viewed <= _KEPT_WASTE * stored_bytes or self._stays_lazy(stored_bytes, viewed):
-            stretches = [(0, stored_bytes // self.item * self.item)]
-        self.moves: list[tuple[int, int, int]] = []  # (first byte, last, where it is in the copy)
-        place = 0
-        for lo, hi in stretches:
-            self.moves.append((lo, hi, place))
-            place += -(-(hi - lo) // _ALIGNMENT) * _ALIGNMENT
-        if len(stretches) == 1:
-            lo, hi = stretches[0]
-            return [self._flat(lo, hi)]
-        self.packed = torch.empty(
-            place // self.item, dtype=self._wanted_dtype(), device=self.request.device or self.members[0].device
-        )
-        for lo, hi, at in self.moves:
-            self.packed[at // self.item : (at + hi - lo) // self.item].copy_(self._flat(lo, hi))
-        return []
-
-    def _flat(self, lo: int, hi: int) -> Tensor:
-        source = self.members[0]
-        empty = torch.empty(0, dtype=self.flat_dtype, device=source.device)
-        return empty.set_(source.untyped_storage(), lo // self.item, ((hi - lo) // self.item,), (1,))
-
-    def _wanted_dtype(self) -> torch.dtype:
-        wanted = self.request.dtype
-        return wanted if wanted is not None and self.flat_dtype.is_floating_point else self.flat_dtype
-
-    # --- how the copies are put together -------------------------------------------------------------------
+            self._plan = _plan([_physical(t) for t in members], request)
+        self.units = self._plan.units
 
     def assemble(self, copied_units: Sequence[Tensor]) -> list[Tensor]:
         """The members' copies, in order."""
-        if self.separate:
-            made = [_spread(c, t) for c, t in zip(copied_units, self.members, strict=True)]
-        elif hasattr(self, "moves"):
-            flat = copied_units[0] if copied_units else self.packed
-            made = [self._view_of(flat, t) for t in self.members]
-        else:
-            first = _spread(copied_units[0], self.members[0]) if self.reduced else copied_units[0]
-            made = [first, *(view_storage(first, int(first.storage_offset()), first) for _ in self.members[1:])]
-        return [_with_bits(c, *bits) for c, bits in zip(made, self.bits, strict=True)]
+        return [_with_bits(c, *b) for c, b in zip(self._plan.assemble(copied_units), self._bits, strict=True)]
 
-    def _view_of(self, flat: Tensor, t: Tensor) -> Tensor:
+
+class _Plan(Protocol):
+    units: list[Tensor]
+
+    def assemble(self, copied_units: Sequence[Tensor]) -> list[Tensor]: ...
+
+
+def _plan(members: Sequence[Tensor], request: Request) -> _Plan:
+    first, others = members[0], members[1:]
+    of_one_kind = all(_geometry(t) == _geometry(first) for t in others)
+    if not of_one_kind and _some_convert(members, request):
+        return _Apart(members)
+    if of_one_kind and not _stays_lazy(first, span_bytes(first), request):
+        if is_dense(first) or not overlaps_itself(first):
+            return _SameView(members, first)
+        squeezed = squeeze_repeats(first)
+        if not overlaps_itself(squeezed):
+            return _SameView(members, squeezed)
+    return _flat_plan(members, request)
+
+
+def _some_convert(members: Sequence[Tensor], request: Request) -> bool:
+    """Whether the copies cannot share a storage: views of several dtypes, of which some are converted."""
+    wanted = request.dtype
+    dtypes = {t.dtype for t in members}
+    return wanted is not None and len(dtypes) > 1 and any(d.is_floating_point and d != wanted for d in dtypes)
+
+
+def _stays_lazy(member: Tensor, viewed_bytes: int, request: Request) -> bool:
+    """Whether a lazy clone of the whole storage serves: a write will copy all of it, so most must be viewed."""
+    return request.memory == "lazy" and 2 * viewed_bytes >= member.untyped_storage().nbytes()
+
+
+class _Apart:
+    """Each member gets a storage of its own."""
+
+    def __init__(self, members: Sequence[Tensor]) -> None:
+        self.members = members
+        self.units = [squeeze_repeats(t) for t in members]
+
+    def assemble(self, copied_units: Sequence[Tensor]) -> list[Tensor]:
+        return [repeat_as(c, t) for c, t in zip(copied_units, self.members, strict=True)]
+
+
+class _SameView:
+    """All members view the same elements: one of them is copied, and seen by as many tensors."""
+
+    def __init__(self, members: Sequence[Tensor], unit: Tensor) -> None:
+        self.members = members
+        self.units = [unit]
+
+    def assemble(self, copied_units: Sequence[Tensor]) -> list[Tensor]:
+        first = repeat_as(copied_units[0], self.members[0])
+        return [first, *(view_storage(first, int(first.storage_offset()), first) for _ in self.members[1:])]
+
+
+class _Flat:
+    """The members are views of a flat tensor, which has one or several stretches of their storage."""
+
+    def __init__(
+        self,
+        members: Sequence[Tensor],
+        dtype: torch.dtype,
+        places: Sequence[tuple[int, int, int]],
+        unit: Tensor | None = None,
+        packed: Tensor | None = None,
+    ) -> None:
+        self.members = members
+        self.dtype = dtype
+        self.places = places  # of each stretch: first byte in the source, last, first byte in the flat tensor
+        self.units: list[Tensor] = [] if unit is None else [unit]
+        self.packed = packed  # that tensor, where there are several
+
+    def assemble(self, copied_units: Sequence[Tensor]) -> list[Tensor]:
+        flat = copied_units[0] if self.packed is None else self.packed
+        return [self._view(flat, t) for t in self.members]
+
+    def _view(self, flat: Tensor, t: Tensor) -> Tensor:
         begin = int(t.storage_offset()) * t.element_size()
-        lo, _, at = next(move for move in self.moves if move[0] <= begin <= move[1])
+        lo, _, at = next(place for place in self.places if place[0] <= begin <= place[1])
         offset = (at + begin - lo) // t.element_size()
-        dtype = flat.dtype if t.dtype == self.flat_dtype else t.dtype
+        dtype = flat.dtype if t.dtype == self.dtype else t.dtype
         return view_storage(flat, int(flat.storage_offset()) + offset if dtype == flat.dtype else offset, t, dtype)
 
 
-def view_storage(holder: Tensor, offset: int, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """A tensor on `holder`'s storage with the sizes and strides of `like`; autograd does not know it as a view."""
-    empty = torch.empty(0, dtype=dtype or holder.dtype, device=holder.device)
-    return empty.set_(holder.untyped_storage(), offset, like.shape, like.stride())
+def _flat_plan(members: Sequence[Tensor], request: Request) -> _Flat:
+    """The viewed stretch of the storage as one flat tensor. Several stretches are packed into a new one."""
+    stored_bytes = members[0].untyped_storage().nbytes()
+    dtypes = {t.dtype for t in members}
+    dtype = dtypes.pop() if len(dtypes) == 1 else torch.uint8
+    item = dtype.itemsize
+    parts = stretches(members, 1 if item > 1 else _ALIGNMENT)
+    viewed = sum(hi - lo for lo, hi in parts)
+    if stored_bytes - viewed <= _KEPT_WASTE * stored_bytes or _stays_lazy(members[0], viewed, request):
+        parts = [(0, stored_bytes // item * item)]
+    places, size = [], 0
+    for lo, hi in parts:
+        places.append((lo, hi, size))
+        size += -(-(hi - lo) // _ALIGNMENT) * _ALIGNMENT
+    if len(parts) == 1:
+        return _Flat(members, dtype, places, unit=flat_view(members[0], dtype, *parts[0]))
+    wanted = request.dtype if request.dtype is not None and dtype.is_floating_point else dtype
+    packed = torch.empty(size // item, dtype=wanted, device=request.device or members[0].device)
+    for lo, hi, at in places:
+        packed[at // item : (at + hi - lo) // item].copy_(flat_view(members[0], dtype, lo, hi))
+    return _Flat(members, dtype, places, packed=packed)
 
 
 def rejoin(t: Tensor, early: Early) -> Tensor | None:
@@ -138,64 +173,9 @@ def rejoin(t: Tensor, early: Early) -> Tensor | None:
     return None
 
 
-# --- geometry ------------------------------------------------------------------------------------------------
+# --- lazily conjugated and negated tensors -------------------------------------------------------------------
 
-
-def is_dense(t: Tensor) -> bool:
-    """Whether `t`'s elements lie side by side, each once, in whatever order of dimensions."""
-    if t.is_contiguous():
-        return True
-    expected = 1
-    for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
-        if size > 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True
-
-
-def _overlaps_itself(t: Tensor) -> bool:
-    """Whether two indices may reach one element. False is certain."""
-    reach = 0
-    for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
-        if size > 1:
-            if stride <= reach:
-                return True
-            reach += stride * (size - 1)
-    return False
-
-
-def _squeezed(t: Tensor) -> Tensor:
-    """`t` with one element in each dimension of stride 0."""
-    if 0 not in t.stride() or t.numel() == 0:
-        return t
-    sizes = [1 if stride == 0 else size for size, stride in zip(t.shape, t.stride(), strict=True)]
-    return t.as_strided(sizes, t.stride())
-
-
-def _spread(c: Tensor, like: Tensor) -> Tensor:
-    """The copy of a squeezed tensor, with the dimensions of stride 0 as in `like`."""
-    if c.shape == like.shape:
-        return c
-    steps = zip(like.stride(), like.shape, c.stride(), strict=True)
-    strides = [0 if step == 0 and size > 1 else own for step, size, own in steps]
-    empty = torch.empty(0, dtype=c.dtype, device=c.device)
-    return empty.set_(c.untyped_storage(), c.storage_offset(), like.shape, strides)
-
-
-def _stretches(members: Sequence[Tensor], stored_bytes: int, alignment: int) -> list[tuple[int, int]]:
-    """What of the storage the members reach, as (first byte, byte after the last), merged and in order."""
-    spans = []
-    for t in members:
-        lo = int(t.storage_offset()) * t.element_size()
-        spans.append((lo // alignment * alignment, min(lo + span_bytes(t), stored_bytes)))
-    merged: list[tuple[int, int]] = []
-    for lo, hi in sorted(spans):
-        if merged and lo <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(hi, merged[-1][1]))
-        else:
-            merged.append((lo, max(lo, hi)))
-    return merged
+_NO_BITS = frozenset({(False, False)})
 
 
 def _geometry(t: Tensor) -> tuple[object, ...]:

@@ -6,8 +6,8 @@ storage that is only partly viewed, only that part is copied. All others get a s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter, eq
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,7 +17,8 @@ from .. import _torch_private
 from .kept_graph import copy_in_graph
 from .new_memory import copy_whole
 from .opaque import copy_opaque, is_opaque
-from .storage_groups import Group, is_dense, rejoin
+from .storage_groups import StorageGroup, rejoin
+from .strides import is_dense
 
 if TYPE_CHECKING:
     from .request import Request
@@ -54,26 +55,29 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     except RuntimeError:  # some have no storage
         return _copy_around_opaque(sources, request)
     if not odd:
-        return copy_whole(sources, request)
+        return copy_whole(sources, request, full=len(sources))
     if any(is_opaque(sources[k]) for k in odd):
         return _copy_around_opaque(sources, request)
     by_storage: dict[int, list[int]] = {}
     for k in odd:
         by_storage.setdefault(storages[k], []).append(k)
-    groups = [Group([sources[k] for k in members], request) for members in by_storage.values()]
-    is_odd = set(odd)
-    units = [t for k, t in enumerate(sources) if k not in is_odd]
-    first = len(units)
+    groups = [StorageGroup([sources[k] for k in members], request) for members in by_storage.values()]
+    units = list(sources)
+    for k in reversed(odd):
+        del units[k]
+    simple = len(units)
     for group in groups:
         units += group.units
-    copied = copy_whole(units, request)
-    whole = iter(copied)
-    copies = [t if k in is_odd else next(whole) for k, t in enumerate(sources)]
+    copied = copy_whole(units, request, full=simple)
+    copies = copied[:simple]
+    for k in odd:
+        copies.insert(k, sources[k])  # a place for its copy
+    start = simple
     for members, group in zip(by_storage.values(), groups, strict=True):
-        stop = first + len(group.units)
-        for k, c in zip(members, group.assemble(copied[first:stop]), strict=True):
+        stop = start + len(group.units)
+        for k, c in zip(members, group.assemble(copied[start:stop]), strict=True):
             copies[k] = c
-        first = stop
+        start = stop
     return copies
 
 
@@ -83,16 +87,21 @@ def _odd_ones(sources: Sequence[Tensor], storages: Sequence[int], *, lazy: bool)
     A lazy clone takes the whole storage as it is, so there a tensor has to fill it, in any order.
     """
     if lazy:
-        simple = [t.untyped_storage().nbytes() == t.nbytes for t in sources]
+        simple = list(map(eq, map(_bytes_of, sources), map(_stored_bytes, map(Tensor.untyped_storage, sources))))
     else:
         simple = list(map(Tensor.is_contiguous, sources))
-    alone = len(set(storages)) == len(sources)
-    if alone and all(simple):
-        return []
-    shared = () if alone else {storage for storage, views in Counter(storages).items() if views > 1}
+    last = dict(zip(storages, range(len(storages)), strict=True))  # where each storage comes last
+    met_again = set(range(len(storages))).difference(last.values())
+    shared = {storages[k] for k in met_again}
+    if all(simple):
+        return [k for k, storage in enumerate(storages) if storage in shared] if shared else []
     return [
         k for k, t in enumerate(sources) if storages[k] in shared or not (simple[k] or (not lazy and is_dense(t)))
     ]
+
+
+_bytes_of = attrgetter("nbytes")
+_stored_bytes = torch.UntypedStorage.nbytes
 
 
 def _copy_around_opaque(sources: Sequence[Tensor], request: Request) -> list[Tensor]:

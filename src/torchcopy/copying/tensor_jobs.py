@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -69,25 +70,23 @@ class TensorJobs:
         else:
             self.places.append((container, key, number))
 
-    def all_later(self, source: Mapping[Any, Any], container: Any) -> bool:
-        """The same for all values of `source`, and an empty container; False where that cannot be in one go."""
+    def all_later(self, names: Iterable[Any], tensors: list[Any], container: Any) -> bool:
+        """The same for many names of an empty container; False if they are no plain tensors met here first."""
         if self.request.grad or self.walk.inside_optimizer:
             return False
-        tensors = list(source.values())
         ids = list(map(id, tensors))
         first = len(self.sources)
         if (
-            not set(map(type, tensors)) <= _PLAIN
-            or not set(map(type, source)) <= {str, int}
+            not _PLAIN.issuperset(map(type, tensors))
             or len(set(ids)) < len(ids)
             or not self.number.keys().isdisjoint(ids)
             or not self.walk.memo.keys().isdisjoint(ids)
-            or any([t.__dict__ for t in tensors])  # noqa: C419  # quicker than one by one
+            or any(map(_attributes_of, tensors))
         ):
             return False
         self.sources += tensors
         self.number.update(zip(ids, range(first, first + len(ids)), strict=True))
-        self.runs.append((container, list(source), first))
+        self.runs.append((container, list(names), first))
         return True
 
     def now(self, t: Tensor, plain: Tensor | None = None) -> Tensor:
@@ -181,7 +180,8 @@ class TensorJobs:
             self.walk.memo.update(zip(map(id, sources), copies, strict=True))
             self.walk.alive += sources
         for container, keys, first in self.runs:
-            container.update(zip(keys, copies[first : first + len(keys)], strict=True))
+            for key, copied in zip(keys, copies[first : first + len(keys)], strict=True):
+                container[key] = copied  # quicker than `update` of an OrderedDict
         for container, key, number in self.places:
             container[key] = copies[number]
         for number, attributes in self.attributes.items():
@@ -226,4 +226,5 @@ class TensorJobs:
         self.ready, self.requiring = set(), set()
 
 
-_PLAIN = {Tensor, nn.Parameter}
+_PLAIN = frozenset({Tensor, nn.Parameter})
+_attributes_of = attrgetter("__dict__")

@@ -13,7 +13,8 @@ import copyreg
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -206,30 +207,53 @@ class Walk:
 
     def items(self, x: Any, y: Any) -> None:
         """Copies the items of the mapping `x` into the empty mapping `y`."""
-        deep, tensors, memo = self.deep, self.tensors, self.memo
-        if len(x) > _MANY and self.may_set_later and tensors.all_later(x, y):
+        deep, memo, alive, quick = self.deep, self.memo, self.alive, not self.request.shares_something
+        if len(x) > _MANY and type(next(iter(x.values()))) in _OFTEN_MANY and self.all_at_once(x, y):
             return
+        plain_keys = _NAMES.issuperset(map(type, x))
         for key, value in x.items():
-            if type(key) not in IMMUTABLE:
+            if not plain_keys and type(key) not in IMMUTABLE:
                 key = deep(key)
             cls = type(value)
             if cls in IMMUTABLE:
                 y[key] = value
+            elif cls in _OFTEN_EMPTY and not value and quick and id(value) not in memo:
+                if cls is OrderedDict and value.__dict__:
+                    y[key] = deep(value)
+                else:
+                    y[key] = memo[id(value)] = cls()
+                    alive.append(value)
             elif (cls is Tensor or cls is _PARAMETER) and self.may_set_later:
                 y[key] = None  # keeps the order
-                tensors.later(value, y, key)
-            elif cls is dict and IMMUTABLE.issuperset(map(type, value.values())) and id(value) not in memo:
-                y[key] = self.flat_dict(value)
+                self.tensors.later(value, y, key)
             else:
                 y[key] = deep(value)
 
-    def flat_dict(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """A dict of numbers and strings, of which programs hold many: settings, the versions in a state_dict."""
-        if self.request.shares_something or not IMMUTABLE.issuperset(map(type, x)):
-            return self.deep(x)  # type: ignore[no-any-return]
-        y = self.memo[id(x)] = x.copy()
-        self.alive.append(x)
-        return y
+    def all_at_once(self, x: Mapping[Any, Any], y: Any) -> bool:
+        """Copies what programs have many of, in a few calls: tensors by name, settings; False if it is not that."""
+        if self.request.shares_something or not _NAMES.issuperset(map(type, x)):
+            return False
+        values = list(x.values())
+        if {dict}.issuperset(map(type, values)):
+            return self.settings_at_once(x, values, y)
+        return self.may_set_later and self.tensors.all_later(x, values, y)
+
+    def settings_at_once(self, x: Mapping[Any, Any], values: list[dict[Any, Any]], y: Any) -> bool:
+        """The same for dicts of numbers and strings, such as the versions of all modules in a state_dict."""
+        ids = list(map(id, values))
+        if not (
+            _NAMES.issuperset(map(type, chain.from_iterable(values)))
+            and IMMUTABLE.issuperset(map(type, chain.from_iterable(map(dict.values, values))))
+            and self.memo.keys().isdisjoint(ids)
+            and len(set(ids)) == len(ids)
+        ):
+            return False
+        copies = list(map(dict.copy, values))
+        self.memo.update(zip(ids, copies, strict=True))
+        self.alive += values
+        for key, copied in zip(x, copies, strict=True):
+            y[key] = copied
+        return True
 
     def copy_tuple(self, x: tuple[Any, ...]) -> tuple[Any, ...]:
         """A new tuple, or `x` itself where nothing in it had to be copied."""
@@ -413,7 +437,10 @@ def running_walk(memo: dict[int, Any] | None) -> Walk | None:
     return None if memo is None else _running.get(id(memo))
 
 
-_MANY: Final = 8  # tensors in a mapping, from which on it pays to look at all of them together
+_MANY: Final = 8  # items in a mapping, from which on it pays to look at all of them together
+_NAMES: Final = frozenset({str, int})
+_OFTEN_MANY: Final = frozenset({Tensor, nn.Parameter, dict})
+_OFTEN_EMPTY: Final = frozenset({OrderedDict, dict, list, set})  # a module has some fifteen
 
 _TRUSTED_STATE: Final = ("torch.nn.modules.", "torch.optim.")
 """Whose `__setstate__` only stores what it gets, and reads no values."""
