@@ -76,6 +76,8 @@ class Structure:
         if isinstance(obj, Tensor):
             if torch.nn.parameter.is_lazy(obj):
                 return obj.dtype, obj.requires_grad
+            if obj.layout is torch.sparse_coo:
+                return obj.dtype, obj.shape, obj.is_coalesced()
             number = self._storages.setdefault(obj.untyped_storage()._cdata, len(self._storages))
             return (
                 obj.dtype,
@@ -125,6 +127,8 @@ def _children(obj: Any) -> Iterator[tuple[str, Any]]:
         yield from ((".func", obj.func), (".args", obj.args), (".keywords", obj.keywords))
     elif isinstance(obj, weakref.ref):
         yield "()", obj()
+    elif isinstance(obj, Tensor) and obj.layout is torch.sparse_coo:
+        yield from (("._indices()", obj._indices()), ("._values()", obj._values()))
     if isinstance(obj, Tensor) and obj._backward_hooks:
         yield "._backward_hooks", obj._backward_hooks
     for name, value in getattr(obj, "__dict__", {}).items():
@@ -141,7 +145,7 @@ def assert_same_structure(source: Any, copied: Any) -> None:
         assert mine == other, f"source has {mine}, copy has {other}"
     assert len(ours.lines) == len(theirs.lines)
     for path, t in ours.tensors.items():
-        if not torch.nn.parameter.is_lazy(t):
+        if _has_storage(t):
             assert torch.equal(_bytes_of(t), _bytes_of(theirs.tensors[path])), path
 
 
@@ -169,11 +173,11 @@ def assert_writes_stay_apart(source: Any, copied: Any) -> None:
 
 
 def _storages(structure: Structure) -> dict[int, torch.UntypedStorage]:
-    return {
-        t.untyped_storage()._cdata: t.untyped_storage()
-        for t in structure.tensors.values()
-        if not torch.nn.parameter.is_lazy(t)
-    }
+    return {t.untyped_storage()._cdata: t.untyped_storage() for t in structure.tensors.values() if _has_storage(t)}
+
+
+def _has_storage(t: Tensor) -> bool:
+    return not torch.nn.parameter.is_lazy(t) and t.layout is torch.strided
 
 
 def _flip_all(structure: Structure) -> None:

@@ -63,6 +63,8 @@ def _is_recurrent(cls: type) -> bool:
 
 
 def _tensor_rule(cls: type[Tensor]) -> Rule:
+    if issubclass(cls, (nn.parameter.UninitializedParameter, nn.parameter.UninitializedBuffer)):
+        return _copy_uninitialized
     own_copy = cls.__deepcopy__ not in (Tensor.__deepcopy__, nn.Parameter.__deepcopy__)
     if own_copy:
         return _copy_by_own_deepcopy
@@ -78,12 +80,26 @@ def _copy_relabelled(walk: Walk, x: Tensor) -> Tensor:
 
 
 def _copy_by_own_deepcopy(walk: Walk, x: Tensor) -> Tensor:
-    """By the class's `__deepcopy__`; uninitialised parameters lose their Python attributes there."""
+    """By the class's `__deepcopy__`; what that makes is no way back to the source."""
     copied: Tensor = walk.foreign(x, lambda: cast(Any, x).__deepcopy__(walk.memo))
     walk.kept.pop(id(copied), None)
-    if nn.parameter.is_lazy(x) and x.__dict__ and not copied.__dict__:
-        walk.items(x.__dict__, copied.__dict__)
     return copied
+
+
+def _copy_uninitialized(walk: Walk, x: Tensor) -> Tensor:
+    """A tensor of a lazy module: `copy.deepcopy` refuses such a buffer, and forgets a parameter's attributes."""
+    request = walk.request
+    floating = x.is_floating_point() or x.is_complex()
+    with _torch_private.without_torch_function():
+        dtype = request.dtype if request.dtype is not None and x.is_floating_point() else x.dtype
+        data = torch.empty(0, dtype=dtype, device=x.device if request.device is None else request.device)
+        wanted = x.requires_grad if request.requires_grad is None else request.requires_grad and floating
+        y = Tensor._make_subclass(type(x), data, wanted)
+    walk.remember(x, y)
+    if walk.inside_optimizer:
+        walk.tensors.found_in_optimizer[id(x)] = x
+    walk.items(x.__dict__, y.__dict__)
+    return y
 
 
 def _copy_by_own_clone(walk: Walk, x: Tensor) -> Tensor:
@@ -118,10 +134,8 @@ def _copy_recurrent(walk: Walk, x: nn.RNNBase) -> nn.RNNBase:
     """A recurrent module: its weak references have to lead to the new weights."""
     y: nn.RNNBase = object.__new__(type(x))
     walk.remember(x, y)
-    state = dict(vars(x))
-    had = state.pop("_flat_weight_refs", None)
-    walk.items(state, vars(y))
-    if had is not None:
+    walk.items({name: None if name == "_flat_weight_refs" else value for name, value in vars(x).items()}, vars(y))
+    if "_flat_weight_refs" in vars(x):
 
         def refer() -> None:
             y._flat_weight_refs = [None if w is None else weakref.ref(w) for w in y._flat_weights]
