@@ -111,9 +111,14 @@ def test_a_copy_computes_the_same(case, make):
 @every_way
 def test_no_write_is_seen_on_the_other_side(case, make):
     module = _built(case)
-    copied = make(module)
+    copied, was_training = make(module), module.training
     expected = tc.copy(_run(case, make(module)))
     assert_writes_stay_apart(module, copied)
+    module.eval().added = "to the source"
+    copied.another = "to the copy"
+    assert copied.training == was_training
+    assert not hasattr(copied, "added")
+    assert not hasattr(module, "another")
     with torch.no_grad():
         for p in module.parameters():
             p.zero_()
