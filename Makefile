@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
-.PHONY: demo test test-slow test-gpu check format docs bench clean
+.PHONY: demo test test-slow test-gpu check format docs bench bench-copying clean
 
 demo: .venv/.demo
 	$(BIN)/python examples/digits.py
@@ -39,6 +39,9 @@ docs: .venv/.demo .venv/.dev
 
 bench: .venv/.demo
 	$(BIN)/python benchmarks/copy_methods.py
+
+bench-copying: .venv/.demo
+	$(BIN)/python benchmarks/copying.py
 
 clean:
 	rm -rf .venv docs/_build demo-output bench-output .pytest_cache .mypy_cache .ruff_cache
