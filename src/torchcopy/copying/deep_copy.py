@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any, TypeVar, overload
 
 import torch
 from torch import Tensor
 
+from .. import _torch_private
 from .._errors import InputError
 from .escapes import find_escapes, report_escapes
 from .kept_graph import copy_in_graph
+from .nested_calls import Memo
 from .refusals import Uncopyable
 from .request import DEFAULT, Graph, Memory, OnEscape, Request, parse_request
 from .walk import Walk, running_walk
@@ -193,14 +196,14 @@ def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
     outer = running_walk(memo)
     if outer is not None and outer.request == request:  # a `__deepcopy__` that our own walk has called
         return outer.copy_within(obj)
+    in_graph: list[tuple[Tensor, Tensor]] = []
     if request.graph == "keep":
-        memo, tensors = _copied_in_graph(obj, request, memo)
-    else:
-        tensors = []
+        memo, in_graph = _copied_in_graph(obj, request, memo)
     walk = Walk(request, memo)
     try:
+        walk.after += [functools.partial(walk.items, t.__dict__, c.__dict__) for t, c in in_graph if t.__dict__]
         copied = walk.copy(obj)
-        tensors += walk.tensors.done
+        tensors = [t for t, _ in in_graph] + walk.tensors.done
         if request.on_escape != "ignore":
             classes = [cls for cls in walk.recipes if not cls.__module__.startswith("torch.")]
             escapes = find_escapes(
@@ -221,19 +224,26 @@ def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
 
 def _copied_in_graph(
     obj: Any, request: Request, memo: dict[int, Any] | None
-) -> tuple[dict[int, Any], list[Tensor]]:
-    """A memo that has the copies of all tensors in `obj`, and these tensors.
+) -> tuple[dict[int, Any], list[tuple[Tensor, Tensor]]]:
+    """A memo that has the copies of all tensors in `obj`, and each of these tensors with its copy.
 
     They have to be known before the objects around them are copied: a tensor in a graph cannot be filled later.
     """
-    looking = Walk(request.only_looking(), dict(memo or {}))
+    looking = Walk(request.only_looking(), Memo(memo or {}))
     try:
         looking.copy(obj)
         sources = list(looking.tensors.done)
+        originals = [looking.tensors.originals.get(id(t), t) for t in sources]
     except Uncopyable as error:
         raise error.explained(obj) from error
     finally:
         looking.close()
-    memo = {} if memo is None else memo
-    memo.update(zip(map(id, sources), copy_in_graph(sources, request), strict=True))
-    return memo, sources
+    memo = Memo() if memo is None else memo
+    pairs = []
+    for original, t, copied in zip(originals, sources, copy_in_graph(sources, request), strict=True):
+        if original is not t:
+            with _torch_private.without_torch_function():
+                copied = copied.as_subclass(type(original))
+        memo[id(original)] = copied
+        pairs.append((original, copied))
+    return memo, pairs

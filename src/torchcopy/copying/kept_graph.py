@@ -12,6 +12,7 @@ from .. import _torch_private
 from .._errors import InputError
 from .._tensors import describe, span_bytes
 from .opaque import copy_opaque, is_opaque, place_alone
+from .strides import is_dense
 
 if TYPE_CHECKING:
     from .request import Request
@@ -32,11 +33,15 @@ def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     if request.memory == "share":
         return [t.view_as(t) if not is_opaque(t) else t.alias() for t in sources]  # type: ignore[attr-defined]
     if request.memory == "lazy":
-        return _lazily(sources, request)
+        return _joined(sources, request)
     copies: list[Tensor | None] = [None] * len(sources)
     for members in _by_storage(sources).values():
-        made = _views([sources[k] for k in members], request) if len(members) > 1 else None
-        for k, c in zip(members, made or [_alone(sources[k], request) for k in members], strict=True):
+        views = [sources[k] for k in members]
+        if len(members) == 1 and (is_opaque(views[0]) or is_dense(views[0]) or 0 not in views[0].stride()):
+            made = [_alone(views[0], request)]
+        else:
+            made = _views(views, request) or _joined(views, request)
+        for k, c in zip(members, made, strict=True):
             copies[k] = c
     return [c for c in copies if c is not None]
 
@@ -69,29 +74,40 @@ def _root(t: Tensor) -> Tensor:
     return t._base if t._base is not None else t
 
 
-def _lazily(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
+def _joined(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
+    """Copies made outside the graph, each then given its place in it."""
     from .tensor_copies import copy_tensors
 
     detached = copy_tensors(sources, request.without_graph())
     join: Any = _InGraph.apply
-    return [join(t, c) if t.requires_grad else c for t, c in zip(sources, detached, strict=True)]
+    return [
+        # `data` of what autograd knows as a view (one that conjugates) is none, so that it may be changed.
+        join(t, c.data if c._is_view() else c) if t.requires_grad else c
+        for t, c in zip(sources, detached, strict=True)
+    ]
 
 
 class _InGraph(torch.autograd.Function):
-    """Gives a copy that was made outside the graph its source's place in it."""
+    """Gives a copy that was made outside the graph its source's place in it. The derivative of a copy is 1."""
 
     @staticmethod
     def forward(source: Tensor, copied: Tensor) -> Tensor:  # noqa: ARG004
-        return copied.view_as(copied)
+        return copied
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing has to be saved: the derivative of a copy is 1."""
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
+        """Makes it an operation in place: its result may be written, which views of custom functions may not."""
+        source, copied = inputs
+        ctx.mark_dirty(copied)
+        ctx.source = source.device, source.dtype
+        ctx.copied = copied.device, copied.dtype
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:  # noqa: ARG004
-        return gradients[0], None
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        device, dtype = ctx.source
+        return gradients[0].to(device, dtype), None
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:  # noqa: ARG004
-        return tangents[0].view_as(tangents[0])
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        device, dtype = ctx.copied
+        return tangents[0].to(device, dtype, copy=True)

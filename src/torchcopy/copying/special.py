@@ -198,10 +198,22 @@ def _copy_scaler(walk: Walk, x: torch.amp.GradScaler) -> Any:
 
 
 def _copy_array(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
-    if x.dtype.hasobject or type(x) is not np.ndarray:
+    if type(x) is not np.ndarray or (x.dtype.hasobject and x.dtype != object):
         return walk.by_protocol(x, type(x))
-    y = x if walk.request.memory == "share" else x.copy(order="K")
+    if x.dtype == object:
+        return _copy_array_of_objects(walk, x)
+    y = x.view() if walk.request.memory == "share" else x.copy(order="K")
     walk.remember(x, y)
+    return y
+
+
+def _copy_array_of_objects(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
+    """Element by element, by our rules: NumPy would ask `copy.deepcopy`, which refuses some tensors."""
+    flat = np.empty(x.size, dtype=object)
+    y = flat.reshape(x.shape, order="F" if x.flags.fnc else "C")
+    walk.remember(x, y)
+    for k, item in enumerate(x.ravel(order="F" if x.flags.fnc else "C")):
+        flat[k] = walk.deep_now(item)
     return y
 
 

@@ -166,7 +166,9 @@ def rejoin(t: Tensor, early: Early) -> Tensor | None:
     for source, copied in known:
         start = source.storage_offset() * source.element_size()
         inside = start <= begin and begin + size <= start + span_bytes(source)
-        if inside and source.dtype == copied.dtype and source.stride() == copied.stride() and is_dense(source):
+        same = source.dtype == copied.dtype and source.stride() == copied.stride()
+        same = same and (source.is_conj(), source.is_neg()) == (copied.is_conj(), copied.is_neg())
+        if inside and same and is_dense(source):
             where = copied.storage_offset() * copied.element_size() + begin - start
             view = view_storage(copied, where // t.element_size(), t, t.dtype)
             return _with_bits(view, t.is_conj(), t.is_neg())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +43,8 @@ class TensorJobs:
         self.requiring: set[int] = set()  # leaves that require grad, where the plain tensor does not tell
         self.attributes: dict[int, dict[str, Any]] = {}
         self.gradients: dict[int, Tensor] = {}
+        self.originals: dict[int, Tensor] = {}
+        """By the id of the plain tensor that was copied for it: a tensor of another class."""
         self.done: list[Tensor] = []
         """Every source that has been copied."""
         self.early: dict[int, list[tuple[Tensor, Tensor]]] = {}
@@ -101,8 +104,10 @@ class TensorJobs:
         self.number[id(t)] = number = len(self.sources)
         self.sources.append(t if plain is None else plain)
         self.walk.alive.append(t)
-        if plain is not None and t.requires_grad and t.is_leaf:
-            self.requiring.add(number)
+        if plain is not None:
+            self.originals[id(plain)] = t
+            if t.requires_grad and t.is_leaf:
+                self.requiring.add(number)
         shell = self.shell(number, t)
         if t.__dict__ or self.request.grad or self.walk.inside_optimizer:
             self.note(number, t)
@@ -154,17 +159,23 @@ class TensorJobs:
         self._gather_views()
         self.fill(early=True)
 
+    @functools.cached_property
+    def reachable(self) -> dict[int, Any]:
+        """By id: tensors in the whole object that PyTorch knows how to copy, and what is kept by reference."""
+        is_shared = self.request.is_shared
+        return {id(x): x for x in held_objects(self.walk.root) if _is_copied_by_us(type(x)) or is_shared(x)}
+
     def _gather_views(self) -> None:
         """Has all views of the waiting storages copied together, also those that the walk has yet to meet."""
-        views = [t for t in self.sources if not is_opaque(t) and t.untyped_storage().nbytes() > t.nbytes]
+        views = [t for t in self.sources if not (is_opaque(t) or _is_whole(t))]
         if not views:
             return
         storages = set(_torch_private.storage_ids(views))
-        for each in held_objects(self.walk.root):
-            if type(each) in _PLAIN and id(each) not in self.number and id(each) not in self.walk.memo:
-                t = cast(Tensor, each)
-                if has_storage(t) and _torch_private.storage_id(t) in storages and not self.request.is_shared(t):
-                    self.now(t)
+        for identity, t in self.reachable.items():
+            if identity in self.number or identity in self.walk.memo or self.request.is_shared(t):
+                continue
+            if has_storage(t) and _torch_private.storage_id(t) in storages:
+                self.walk.deep_now(t)
 
     def fill(self, *, early: bool = False) -> None:
         """Copies every waiting tensor and puts it where it belongs."""
@@ -224,6 +235,17 @@ class TensorJobs:
         self.sources, self.places, self.runs = [], [], []
         self.number, self.shells, self.attributes, self.gradients = {}, {}, {}, {}
         self.ready, self.requiring = set(), set()
+
+
+def _is_whole(t: Tensor) -> bool:
+    """Whether a copy of `t` has all of its storage, as it is there: views that are met later can join in."""
+    whole = t.is_contiguous() and t.untyped_storage().nbytes() == t.nbytes
+    return whole and not (t.is_conj() or t.is_neg())
+
+
+def _is_copied_by_us(cls: type) -> bool:
+    """Whether instances are tensors without a `__deepcopy__` of their own."""
+    return issubclass(cls, Tensor) and cls.__deepcopy__ in (Tensor.__deepcopy__, nn.Parameter.__deepcopy__)
 
 
 _PLAIN = frozenset({Tensor, nn.Parameter})

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from .collector import no_collection
 from .instances import Recipe, recipe_of
+from .nested_calls import Memo, answering
 from .optimizers import check_parameters_come_along
 from .refusals import KeepsNoModule, Uncopyable, find_uncopyable
 from .tensor_jobs import TensorJobs
@@ -71,7 +72,7 @@ class Walk:
 
     def __init__(self, request: Request, memo: dict[int, Any] | None) -> None:
         self.request = request
-        self.memo: dict[int, Any] = {} if memo is None else memo
+        self.memo: dict[int, Any] = Memo() if memo is None else memo
         self.memo_is_shared = memo is not None
         self.tensors = TensorJobs(request, self)
         self.kept: dict[int, Any] = {}
@@ -128,6 +129,13 @@ class Walk:
         y = self.deep_now(x)
         self.show_all()
         return y
+
+    def answer(self, identity: int, otherwise: Any) -> Any:
+        """What a `__deepcopy__` finds in the memo for an object that is not there yet: tensors are copied now."""
+        x = self.tensors.reachable.get(identity)
+        if x is None:
+            return otherwise
+        return x if self.request.is_shared(x) else self.copy_within(x)
 
     def deep_now(self, x: Any) -> Any:
         """The copy of `x`, with an object for each tensor in it."""
@@ -339,7 +347,8 @@ class Walk:
         outer = _running.get(id(self.memo))
         _running[id(self.memo)] = self
         try:
-            y = call()
+            with answering(self.memo):
+                y = call()
         finally:
             if outer is None:
                 del _running[id(self.memo)]
