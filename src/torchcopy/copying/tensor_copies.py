@@ -51,9 +51,10 @@ def _copy_beside(sources: Sequence[Tensor], request: Request, early: Early) -> l
 def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     try:
         storages = _torch_private.storage_ids(sources)
-        odd = _odd_ones(sources, storages, lazy=request.memory == "lazy")
+        simple = _are_simple(sources, lazy=request.memory == "lazy")
     except RuntimeError:  # some have no storage
         return _copy_around_opaque(sources, request)
+    odd = _odd_ones(storages, simple)
     if not odd:
         return copy_whole(sources, request, full=len(sources))
     if any(is_opaque(sources[k]) for k in odd):
@@ -62,17 +63,15 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     for k in odd:
         by_storage.setdefault(storages[k], []).append(k)
     groups = [StorageGroup([sources[k] for k in members], request) for members in by_storage.values()]
-    units = list(sources)
-    for k in reversed(odd):
-        del units[k]
-    simple = len(units)
+    is_odd = set(odd)
+    units = [t for k, t in enumerate(sources) if k not in is_odd]
+    full = len(units)
     for group in groups:
         units += group.units
-    copied = copy_whole(units, request, full=simple)
-    copies = copied[:simple]
-    for k in odd:
-        copies.insert(k, sources[k])  # a place for its copy
-    start = simple
+    copied = copy_whole(units, request, full=full)
+    whole = iter(copied)
+    copies = [t if k in is_odd else next(whole) for k, t in enumerate(sources)]
+    start = full
     for members, group in zip(by_storage.values(), groups, strict=True):
         stop = start + len(group.units)
         for k, c in zip(members, group.assemble(copied[start:stop]), strict=True):
@@ -81,23 +80,24 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     return copies
 
 
-def _odd_ones(sources: Sequence[Tensor], storages: Sequence[int], *, lazy: bool) -> list[int]:
-    """Which sources need more than a clone: views of one storage, and tensors with steps of 0 or gaps.
+def _are_simple(sources: Sequence[Tensor], *, lazy: bool) -> list[bool]:
+    """Of each source, whether a clone will do: its elements lie side by side, in any order.
 
-    A lazy clone takes the whole storage as it is, so there a tensor has to fill it, in any order.
+    A lazy clone takes the whole storage as it is, so there a tensor has to fill it.
     """
     if lazy:
-        simple = list(map(eq, map(_bytes_of, sources), map(_stored_bytes, map(Tensor.untyped_storage, sources))))
-    else:
-        simple = list(map(Tensor.is_contiguous, sources))
+        return list(map(eq, map(_bytes_of, sources), map(_stored_bytes, map(Tensor.untyped_storage, sources))))
+    simple = list(map(Tensor.is_contiguous, sources))
+    return simple if all(simple) else list(map(is_dense, sources))
+
+
+def _odd_ones(storages: Sequence[int], simple: Sequence[bool]) -> list[int]:
+    """Which sources need more than a clone: views of one storage, and tensors that are not simple."""
+    if len(set(storages)) == len(storages):
+        return [] if all(simple) else [k for k, is_simple in enumerate(simple) if not is_simple]
     last = dict(zip(storages, range(len(storages)), strict=True))  # where each storage comes last
-    met_again = set(range(len(storages))).difference(last.values())
-    shared = {storages[k] for k in met_again}
-    if all(simple):
-        return [k for k, storage in enumerate(storages) if storage in shared] if shared else []
-    return [
-        k for k, t in enumerate(sources) if storages[k] in shared or not (simple[k] or (not lazy and is_dense(t)))
-    ]
+    shared = {storages[k] for k in set(range(len(storages))).difference(last.values())}
+    return [k for k, storage in enumerate(storages) if storage in shared or not simple[k]]
 
 
 _bytes_of = attrgetter("nbytes")

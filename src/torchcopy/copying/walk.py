@@ -113,16 +113,21 @@ class Walk:
         holder = [None]  # a place to set a lone tensor into
         if type(x) in (Tensor, _PARAMETER) and not self.request.is_shared(x) and id(x) not in self.memo:
             self.tensors.later(x, holder, 0)
-        else:
-            with no_collection():
-                holder[0] = self.deep(x)
+            self.finish()
+            return holder[0]
+        with no_collection():
+            holder[0] = self.deep(x)
+            self.finish()
+        return holder[0]
+
+    def finish(self) -> None:
+        """What is left when the whole object has been walked through."""
         self.keep_alive()
         if self.tensors.found_in_optimizer and not self.request.only_looks:
-            check_parameters_come_along(x, self.tensors.found_in_optimizer)
+            check_parameters_come_along(self.root, self.tensors.found_in_optimizer)
         self.tensors.fill()
         for action in self.after:
             action()
-        return holder[0]
 
     def copy_within(self, x: Any) -> Any:
         """The copy of `x`, which is a part of what is being copied, for code that is not ours."""
