@@ -45,8 +45,8 @@ class Options:
     Attributes:
         parts: workloads, and `growth`.
         rounds: how many processes each method gets.
-        calls: how many calls are timed in a process, at least.
-        seconds: how long calls are timed in a process, at least, in each state of the memory.
+        calls: how many calls are timed in a process.
+        seconds: how long calls are timed in a process, if that are more, in each state of the memory.
         device: where the tensors are.
         quick: whether this is a first look.
         out: the folder for results.
@@ -122,8 +122,7 @@ def measure_growth(options: Options) -> list[Growth]:
             advance(f"with {kind}: {method}")
             largest = QUICK_GROWTH[kind] if options.quick else GROWTH_SIZES[kind][-1]
             asked = (kind, method, options.device, options.calls, options.seconds, largest)
-            answers = [copying_processes.run(copying_worker.growth, *asked) for _ in range(min(options.rounds, 2))]
-            growths.append(growth_of(kind, method, answers))
+            growths.append(growth_of(kind, method, copying_processes.run(copying_worker.growth, *asked)))
     return growths
 
 

@@ -137,16 +137,12 @@ class Growth:
         return {**dataclasses.asdict(self), "seconds": list(map(rounded, self.seconds))}
 
 
-def growth_of(kind: str, method: str, answers: Sequence[dict[str, Any]]) -> Growth:
-    """Medians and slopes from what the processes said."""
-    errors = [answer["error"] for answer in answers if "error" in answer]
-    if errors:
-        return Growth(kind, method, error=errors[0])
-    sizes = tuple(point["size"] for point in answers[0]["points"])
-    seconds = tuple(
-        statistics.median(statistics.median(answer["points"][k]["times"]) for answer in answers)
-        for k in range(len(sizes))
-    )
+def growth_of(kind: str, method: str, answer: dict[str, Any]) -> Growth:
+    """Medians and slopes from what a process said."""
+    if "error" in answer:
+        return Growth(kind, method, error=answer["error"])
+    sizes = tuple(point["size"] for point in answer["points"])
+    seconds = tuple(statistics.median(point["times"]) for point in answer["points"])
     half = len(sizes) // 2
     return Growth(kind, method, sizes, seconds, _slope(sizes[half:], seconds[half:]), _slope(sizes, seconds))
 

@@ -23,6 +23,8 @@ State = Literal["replaced", "dropped", "fresh", "warm"]
 """How the memory is when a call begins: see benchmarks/README.md."""
 
 MOST_CALLS = 100
+LONG_SECONDS = 0.5
+"""Of what takes longer, a round times fewer calls."""
 GROWTH_METHODS = ("tc.copy_state", "tc.fork_state", "deepcopy_state", "clones")
 GROWTH_SIZES = {
     "tensors": (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000),
@@ -66,7 +68,7 @@ def releaser(device: torch.device) -> Callable[[], object] | None:
 
 
 def times(workload: str, method_id: str, device_name: str, calls: int, seconds: float) -> dict[str, Any]:
-    """Seconds of single calls, in each state of the memory: `calls` of them at least, and `seconds` together."""
+    """Seconds of single calls, in each state of the memory: `calls` of them, or for `seconds` if these are more."""
     device, method = torch.device(device_name), METHODS[method_id]
     subject = build(workload, device)
     call = method.prepare(subject)
@@ -141,7 +143,7 @@ class Stopwatch:
 
     def _timed(self, once: Callable[[], None], before: Callable[[], None] = lambda: None) -> list[float]:
         taken: list[float] = []
-        while len(taken) < self.calls or (sum(taken) < self.seconds and len(taken) < MOST_CALLS):
+        while not taken or self._goes_on(len(taken), sum(taken)):
             before()
             _synchronise(self.device)
             begun = time.perf_counter()
@@ -149,6 +151,11 @@ class Stopwatch:
             _synchronise(self.device)
             taken.append(time.perf_counter() - begun)
         return taken
+
+    def _goes_on(self, count: int, total: float) -> bool:
+        if count < self.calls:
+            return total < LONG_SECONDS
+        return total < self.seconds and count < MOST_CALLS
 
 
 def _synchronise(device: torch.device) -> None:
