@@ -203,6 +203,16 @@ def _checked(name: str) -> FastPath:
     return outcome[0]
 
 
+def _renew_check_lock() -> None:
+    """A thread that was inside the lock when the process was forked does not exist in the child."""
+    global _check_lock
+    _check_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_check_lock)
+
+
 def works(name: str) -> bool:
     """Whether the entry point called `name` passed its self-check on the installed torch."""
     with _check_lock:

@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -25,7 +25,7 @@ from torch import Tensor
 from .. import _torch_private
 
 # Between two sweeps: as short as this after lazy clones were made, as long as that while nothing changes.
-_SOONEST_S, _LATEST_S = 0.005, 0.25
+_SOONEST_S, _LATEST_S = 0.02, 0.25
 # A sweep may take this much of one processor; where there is a lot to look at, sweeps are further apart.
 _SHARE = 0.02
 # A storage that died may still be giving up on a thread that does not hold the interpreter's lock.
@@ -64,11 +64,15 @@ class AnchorPool:
     A context is known by the address of its bytes: while the anchor keeps them, nothing else can have it.
     The storages that share them, the *siblings*, are watched through weak references: a tensor would keep them
     alive, and `p.data = x` changes the storage behind a tensor.
+
+    The garbage collector may run a finaliser in the midst of anything here, on the thread that has the lock.
+    Such a finaliser may make lazy clones, but lets no anchor go while `busy`: it might be one that the code around
+    it has just found held, or has found free and is about to let go itself.
     """
 
     def __init__(self) -> None:
-        # A finaliser that makes lazy clones may run inside it, on the same thread.
         self.lock = threading.RLock()
+        self.busy = False
         self._inherited: list[object] = []
         self._forget()
 
@@ -78,7 +82,6 @@ class AnchorPool:
         self._joined: deque[tuple[Sequence[int], Sequence[int]]] = deque()
         self._not_before: dict[int, float] = {}
         self._probe = _torch_private.StorageProbe()
-        self._sweeping = False
         self._sweep_at = _SWEEP_AT
         self._pause_s = _SOONEST_S
         self._thread: threading.Thread | None = None
@@ -96,16 +99,17 @@ class AnchorPool:
 
     def hold(self, anchors: Mapping[int, Tensor], sources: Sequence[int]) -> None:
         """Keeps an anchor for the bytes at each address; `sources` are weak references to the storages there."""
+        self.join(list(anchors), sources)  # first: an anchor without siblings is let go
         self._anchors.update(anchors)
-        self.join(list(anchors), sources)
 
     def join(self, addresses: Sequence[int], siblings: Sequence[int]) -> None:
         """Notes that storages, given by weak references, share the bytes at these addresses."""
         self._joined.append((addresses, siblings))
-        self._watch()
 
-    def _watch(self) -> None:
-        """Sees to it that somebody sweeps."""
+    def watch(self) -> None:
+        """Sees to it that somebody sweeps, if lazy clones were made."""
+        if not self._joined:
+            return
         self._pause_s = _SOONEST_S
         if self._thread is None and not self._closing.is_set():
             self._thread = threading.Thread(target=self._run, name="torchcopy-anchors", daemon=True)
@@ -114,44 +118,50 @@ class AnchorPool:
             except RuntimeError:  # no more threads, or the interpreter goes down: later forks try again
                 self._thread = None
         if len(self._anchors) >= self._sweep_at:
-            self._sweep(list(self._anchors))
+            self._visit(list(self._anchors), self._release_if_due)
             self._sweep_at = max(_SWEEP_AT, 2 * len(self._anchors))
 
     # --- letting go ------------------------------------------------------------------------------------------
 
-    def sweep(self) -> None:
-        """Lets every anchor go that is not needed any more."""
+    def sweep(self, stop: threading.Event | None = None) -> None:
+        """Lets every anchor go that is not needed any more, or those that come before `stop` is set."""
         with self.lock:
             addresses = list(self._anchors)
         for start in range(0, len(addresses), _AT_ONCE):
+            if stop is not None and stop.is_set():
+                return
             with self.lock:
-                self._sweep(addresses[start : start + _AT_ONCE])
+                self._visit(addresses[start : start + _AT_ONCE], self._release_if_due)
         with self.lock:
             self._sweep_at = max(_SWEEP_AT, 2 * len(self._anchors))
 
-    def _sweep(self, addresses: Iterable[int]) -> None:
-        for address in self._alone(addresses):
-            if time.monotonic() >= self._not_before.get(address, 0.0):
-                self._release(address)
+    def _visit(
+        self, addresses: Iterable[int], visit: Callable[[int], object], own: Mapping[int, int] = _NONE
+    ) -> int:
+        """Calls `visit` with those addresses whose bytes only anchors have, or the storage that `own` names too.
 
-    def _alone(self, addresses: Iterable[int], own: Mapping[int, int] = _NONE) -> list[int]:
-        """Those of the addresses whose bytes only anchors have, or the storage that `own` names for one."""
-        if self._sweeping:  # a finaliser, run by the collector in the midst of a sweep of this thread
-            return []
-        self._sweeping = True
+        Returns how many they were. Under the lock; does nothing in a finaliser that disturbs other work under it.
+        """
+        if self.busy:
+            return 0
+        self.busy = True
         try:
             self._take_in()
-            return [a for a in addresses if a in self._anchors and not self._shared(a, own.get(a))]
+            alone = [a for a in addresses if a in self._anchors and not self._shared(a, own.get(a))]
+            for address in alone:
+                visit(address)
+            return len(alone)
         finally:
+            self.busy = False
             self._probe.look_away()
-            self._sweeping = False
 
     def _take_in(self) -> None:
         """Sorts by address what joined since the last time: work that a fork need not wait for."""
-        while self._joined:
-            for address, weak in zip(*self._joined[0], strict=True):
+        joined = self._joined
+        while joined:
+            for address, weak in zip(*joined[0], strict=True):
                 self._siblings.setdefault(address, {})[weak] = None
-            self._joined.popleft()
+            joined.popleft()
 
     def _shared(self, address: int, own: int | None) -> bool:
         """Whether a sibling but `own` still shares the bytes. Siblings before the first that does are forgotten.
@@ -185,23 +195,26 @@ class AnchorPool:
         self._pause_s = _SOONEST_S
         if not gave_up:
             self._not_before[address] = time.monotonic() + _GRACE_S
-        del self._siblings[address][weak]
-        _torch_private.free_weak_storages((weak,))
+        # Where a finaliser has forked the process in the midst of this, the child has nothing to forget.
+        if address in self._siblings:
+            del self._siblings[address][weak]
+            _torch_private.free_weak_storages((weak,))
+
+    def _release_if_due(self, address: int) -> None:
+        if time.monotonic() >= self._not_before.get(address, 0.0):
+            self._release(address)
 
     def _release(self, address: int) -> None:
         _torch_private.free_weak_storages(self._siblings.pop(address, {}))
         self._not_before.pop(address, None)
-        del self._anchors[address]  # the bytes go here, unless another anchor or a tensor has them
+        self._anchors.pop(address, None)  # the bytes go here, unless another anchor or a tensor has them
 
     def let_go(self, tensors: Sequence[Tensor]) -> int:
         """See `let_go`."""
         with self.lock, _torch_private.outside_modes():
             addresses = map(_torch_private.storage_address, tensors)
             own = dict(zip(addresses, map(_torch_private.storage_id, tensors), strict=True))
-            alone = self._alone(own, own)
-            for address in alone:
-                self._release(address)
-            return len(alone)
+            return self._visit(own, self._release, own)
 
     # --- asking ----------------------------------------------------------------------------------------------
 
@@ -211,16 +224,26 @@ class AnchorPool:
     def report(self) -> AnchorReport:
         """What the anchors hold now. Looks at each; lets none go."""
         with self.lock, _torch_private.outside_modes():
-            alone = [self._anchors[address] for address in self._alone(list(self._anchors))]
-            return AnchorReport(len(self._anchors), sum(t.untyped_storage().nbytes() for t in alone))
+            alone: list[int] = []
+            self._visit(list(self._anchors), alone.append)
+            held = sum(self._anchors[address].untyped_storage().nbytes() for address in alone)
+            return AnchorReport(len(self._anchors), held)
 
     # --- the thread ------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._sweep_on()
+        finally:
+            with self.lock:
+                if self._thread is threading.current_thread():  # the next fork starts another one
+                    self._thread = None
+
+    def _sweep_on(self) -> None:
         closing, pause, idle = self._closing, self._pause_s, 0
         while not closing.wait(pause):
             start = time.thread_time()
-            self.sweep()
+            self.sweep(closing)
             cost = time.thread_time() - start
             with self.lock:
                 idle = 0 if self._anchors else idle + 1

@@ -44,7 +44,12 @@ def lazy_clones(sources: Sequence[Tensor], count: int = 1) -> list[list[Tensor |
     # PyTorch swaps the source's data pointer without a lock when it makes the first lazy clone (`COW.cpp`,
     # `lazy_clone_storage`), so all of them are made under one.
     with _torch_private.below_autograd(), pool.lock:
-        return _in_halves(sources, count)
+        outer, pool.busy = pool.busy, True
+        try:
+            return _in_halves(sources, count)
+        finally:
+            pool.busy = outer
+            pool.watch()
 
 
 def _in_halves(sources: Sequence[Tensor], count: int) -> list[list[Tensor | None]]:
