@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .._tensors import describe, dtype_name
@@ -46,7 +47,8 @@ def described(value: object) -> str:
 
 def _described_tensor(t: Tensor) -> str:
     try:
-        return describe(t)
+        layout = "" if t.layout is torch.strided else f" {t.layout}".replace("torch.", "")
+        return describe(t) + layout
     except (RuntimeError, ValueError):  # nested tensors and uninitialised parameters have no shape
         return f"a `{type(t).__name__}` of {dtype_name(t.dtype)}"
 

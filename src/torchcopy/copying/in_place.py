@@ -162,6 +162,10 @@ def _checked_weight(weight: Any) -> float:
         value = weight.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputError(f"weight is {described(weight)}: expected a real number, such as 0.01")
-    if not math.isfinite(value):
-        raise InputError(f"weight is {float(value)}: expected a finite number, such as 0.01")
-    return float(value)
+    try:
+        share = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        share = math.inf
+    if not math.isfinite(share):
+        raise InputError(f"weight is {share}: expected a finite number, such as 0.01")
+    return share

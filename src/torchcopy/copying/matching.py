@@ -162,7 +162,6 @@ class Matching:
         todo, met = [(d, s, at_d, at_s)], self._met
         while todo:
             d, s, at_d, at_s = todo.pop()
-            d, s = d and running_module(d), s and running_module(s)
             children = self._own_tensors(d, s, at_d, at_s)
             if children is None:  # one has tensors under names that the other lacks
                 self._by_name(named_tensors(d)[0], named_tensors(s)[0], (at_d, "."), (at_s, "."))
@@ -176,6 +175,7 @@ class Matching:
         """Takes what two modules hold themselves and gives their children; None where the names differ."""
         if d is None or s is None:
             return [] if d is s else None
+        d, s = running_module(d), running_module(s)
         parameters = _beside(d._parameters, s._parameters)
         buffers = _beside(d._buffers, s._buffers)
         children = _beside(d._modules, s._modules)
@@ -245,16 +245,17 @@ class Matching:
                 return
         changeable = isinstance(d, MutableMapping)
         children: list[_Item] = []
-        for key in d:
+        keys_d, keys_s = d.keys(), s.keys()  # of its own a TensorDict iterates over its rows
+        for key in keys_d:
             paths: tuple[Path, Path] = (at_d, "[]", key), (at_s, "[]", key)
             if key in without:
                 continue
-            if key in s:
+            if key in keys_s:
                 children.append((d[key], s[key], *paths, (d, "[]", key) if changeable else None))
             else:
                 self._missing(*paths, d[key])
-        for key in s:
-            if key not in d and key not in without:
+        for key in keys_s:
+            if key not in keys_d and key not in without:
                 self._surplus((at_d, "[]", key), (at_s, "[]", key), s[key])
         self._later(children)
 

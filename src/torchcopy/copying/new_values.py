@@ -38,10 +38,14 @@ def is_plain(value: object) -> bool:
 
 
 def same_value(a: object, b: object) -> bool:
-    """Whether two plain values are of one type and equal; NaN is equal to NaN."""
+    """Whether two plain values, or sets of some, are of one type and equal; NaN is equal to NaN."""
     if a is b:
         return True
-    if type(a) is not type(b) or not is_plain(a):
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, set):
+        return all(map(is_plain, a)) and a == b
+    if not is_plain(a):
         return False
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(same_value, a, b))

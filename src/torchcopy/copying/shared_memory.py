@@ -58,7 +58,7 @@ def entanglement(dsts: Sequence[Tensor], srcs: Sequence[Tensor], positions: Iter
     first: dict[Hashable, int] = {}
     contradictory: list[tuple[int, int]] = []
     for k, target in targets.items():
-        earlier = first.setdefault(target.view, k)
+        earlier = first.setdefault((target.view, target.lazy_storage), k)
         if sources[k].view != sources[earlier].view and not _written_alike(srcs[earlier], srcs[k], dsts[k]):
             contradictory.append((earlier, k))
     written = {k: targets[k] for k in first.values() if targets[k].view != sources[k].view}
@@ -80,12 +80,15 @@ class _Memory:
         start: address of the first element.
         stop: address behind the last element.
         view: equal for two tensors exactly where they are the same elements of the same bytes.
+        lazy_storage: the storage of a copy-on-write tensor, which leaves the bytes to the others when it is
+            written; None for other tensors.
     """
 
     device: torch.device
     start: int
     stop: int
     view: Hashable
+    lazy_storage: int | None
 
 
 def _memory(tensors: Sequence[Tensor]) -> list[_Memory]:
@@ -93,7 +96,8 @@ def _memory(tensors: Sequence[Tensor]) -> list[_Memory]:
     for t, address in zip(tensors, _torch_private.storage_addresses(tensors), strict=True):
         start = address + int(t.storage_offset()) * t.element_size()
         view = (t.device, start, t.shape, t.stride(), t.dtype, t.is_conj(), t.is_neg())
-        found.append(_Memory(t.device, start, start + span_bytes(t), view))
+        lazy_storage = _torch_private.storage_id(t) if _torch_private.is_lazy(t) else None
+        found.append(_Memory(t.device, start, start + span_bytes(t), view, lazy_storage))
     return found
 
 

@@ -58,12 +58,15 @@ def sort_pair(d: Any, s: Any, writing: Writing) -> tuple[PairKind, Any, Any]:
     """
     if isinstance(d, np.ndarray) or isinstance(s, np.ndarray):
         _check_arrays(d, s)
-        one, other = _as_tensor(d), _as_tensor(s)
-        if one is None or other is None:
-            if type(d) is not type(s) and not (isinstance(d, np.ndarray) and isinstance(s, np.ndarray)):
-                raise PairFaultError(
-                    "PyTorch has no such dtype or byte order: convert the array with `.astype` first"
-                )
+        one = _as_tensor(d)
+        other = _as_tensor(s)
+        if other is None:  # of a source a copy will do
+            other = _as_tensor(s.astype(s.dtype.newbyteorder("="), order="C"))
+        if one is None:
+            return "arrays", d, _as_array(s, d.dtype)
+        if other is None:
+            if not isinstance(d, np.ndarray):
+                raise PairFaultError("PyTorch has no such dtype: convert the array with `.astype` first")
             return "arrays", d, s
         d, s = one, other
     _check_shapes(d, s)
@@ -73,6 +76,10 @@ def sort_pair(d: Any, s: Any, writing: Writing) -> tuple[PairKind, Any, Any]:
     fault = writing.dtype_fault(d.dtype, s.dtype)
     if fault:
         raise PairFaultError(fault)
+    if d.is_conj():  # many tensors in one call: PyTorch takes such as sources only
+        d, s = d.conj(), s.conj()
+    if d.is_neg():
+        d, s = _torch_private.flip_negation(d), _torch_private.flip_negation(s)
     return "strided", d, s
 
 
@@ -139,8 +146,8 @@ def _check_arrays(d: Any, s: Any) -> None:
     if isinstance(d, np.ndarray):
         if not d.flags.writeable:
             raise PairFaultError("the array is read-only: give a copy of it")
-        if isinstance(s, np.ndarray) and not np.can_cast(s.dtype, d.dtype, "same_kind"):
-            raise PairFaultError(f"NumPy does not cast {s.dtype} to {d.dtype}: use `.astype` where it is meant")
+        if isinstance(s, np.ndarray):
+            _check_cast(s.dtype, d.dtype)
 
 
 def _as_tensor(x: Any) -> Tensor | None:
@@ -151,3 +158,20 @@ def _as_tensor(x: Any) -> Tensor | None:
         return torch.from_numpy(x if x.flags.writeable else x.copy())
     except (TypeError, ValueError):
         return None
+
+
+def _as_array(s: Any, dtype: Any) -> Any:
+    """The source as an array that NumPy casts to `dtype`."""
+    if isinstance(s, Tensor) and dtype.kind not in "biufc":
+        raise PairFaultError("an array of these takes no tensor: give an array of the same dtype")
+    try:
+        array = s.numpy(force=True) if isinstance(s, Tensor) else s
+    except (TypeError, RuntimeError) as error:
+        raise PairFaultError("NumPy has no such tensor: convert it with `.to` first") from error
+    _check_cast(array.dtype, dtype)
+    return array
+
+
+def _check_cast(s: Any, d: Any) -> None:
+    if not np.can_cast(s, d, "same_kind"):
+        raise PairFaultError(f"NumPy does not cast {s} to {d}: use `.astype` where it is meant")

@@ -99,26 +99,33 @@ def _note_contradiction(matching: Matching, earlier: int, later: int) -> None:
 
 def _quick_look(pairs: TensorPairs, writing: Writing) -> bool | None:
     """Whether each pair has storages of its own; None where some pair cannot be written, or cannot be told."""
-    addresses: set[int] = set()
-    dtypes: set[tuple[torch.dtype, torch.dtype]] = set()
+    addresses: list[int] = []
+    dtypes_d: set[torch.dtype] = set()
+    dtypes_s: set[torch.dtype] = set()
     try:
         for start in range(0, len(pairs.dsts), _GO):
             dsts, srcs = pairs.dsts[start : start + _GO], pairs.srcs[start : start + _GO]
-            if list(map(_shape, dsts)) != list(map(_shape, srcs)):
+            if list(map(_shape, dsts)) != list(map(_shape, srcs)) or any(map(Tensor.is_neg, dsts)):
                 return None
             if not all(map(Tensor.is_contiguous, dsts)) and any(map(repeats_bytes, dsts)):
                 return None
-            addresses.update(_torch_private.storage_addresses(dsts))
-            addresses.update(_torch_private.storage_addresses(srcs))
-            dtypes.update(zip(map(_dtype, dsts), map(_dtype, srcs), strict=True))
+            dtypes_d.update(map(_dtype, dsts))
+            dtypes_s.update(map(_dtype, srcs))
+            addresses += _torch_private.storage_addresses(dsts)
+            addresses += _torch_private.storage_addresses(srcs)
     except (RuntimeError, ValueError):  # no storage or no shape: sparse, nested, uninitialised
         return None
-    if 0 in addresses or not all(writing.suits(d, s) for d, s in dtypes):
+    if len(dtypes_d) == len(dtypes_s) == 1:
+        dtypes = {(*dtypes_d, *dtypes_s)}
+        pairs.one_dtype = next(iter(dtypes_d)) if dtypes_d == dtypes_s else None
+    else:
+        dtypes = set(zip(map(_dtype, pairs.dsts), map(_dtype, pairs.srcs), strict=True))
+    if not all(writing.suits(d, s) for d, s in dtypes):
         return None
-    if len(dtypes) == 1:
-        ((d, s),) = dtypes
-        pairs.one_dtype = d if d == s else None
-    return len(addresses) == 2 * len(pairs.dsts)
+    if any(d.is_complex for d in dtypes_d) and any(map(Tensor.is_conj, pairs.dsts)):
+        return None
+    storages = set(addresses)
+    return None if 0 in storages else len(storages) == len(addresses)
 
 
 # --- one by one ----------------------------------------------------------------------------------------------
