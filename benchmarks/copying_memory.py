@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from copying_methods import METHODS
+from copying_methods import METHODS, Method
 from copying_worker import build, releaser
 from copying_workloads import Subject
 
@@ -33,8 +33,7 @@ def memory(workload: str, method_id: str, device_name: str) -> dict[str, Any]:
     device, method = torch.device(device_name), METHODS[method_id]
     subject = build(workload, device)
     call = method.prepare(subject)
-    # The parts of the library that are loaded at first use; of copies, the memory is to be untouched yet.
-    tc.fork(torch.ones(4)) if method.makes == "lazy" else (tc.copy(torch.ones(4)), copy.deepcopy(torch.ones(4)))
+    _load(method)
     release = releaser(device)
     if release is not None:
         release()
@@ -60,6 +59,17 @@ def memory(workload: str, method_id: str, device_name: str) -> dict[str, Any]:
     else:
         answer["own_bytes"] = _own_bytes(subject, result)  # to ask a lazy copy for its memory would copy it
     return answer
+
+
+def _load(method: Method) -> None:
+    """Loads what is loaded at first use, with copies too small to leave memory behind for the one that counts."""
+    t = torch.ones(4)
+    small = {"tensor": t, "view": t[1:], "model": torch.nn.Linear(2, 2)}
+    if method.makes == "lazy":
+        tc.fork(small)
+    else:
+        tc.copy(small)
+        copy.deepcopy(small)
 
 
 def _own_bytes(subject: Subject, result: Any) -> int:

@@ -31,7 +31,7 @@ def _console() -> Console:
 
 
 def _table(*columns: tuple[str, bool]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0)
     for heading, right in columns:
         table.add_column(heading, no_wrap=True, justify="right" if right else "left")
     return table
@@ -67,7 +67,7 @@ def show_workload(workload: str, found: Found, rows: Sequence[Row]) -> None:
             _cell(row, "fresh"),
         )
     out.print(Text(title(workload, found), style="bold"))
-    out.print(table)
+    out.print(table, Text())
     for note, names in notes.items():
         out.print(Text(f"Not measured: {', '.join(dict.fromkeys(names))}: {note}.", style="yellow"))
     out.print(Text(_times(workload, found) + "\n", style="dim"))
@@ -144,7 +144,7 @@ def show_growth(growths: Sequence[Growth]) -> None:
         sizes = "…".join(f"{n:,}" if g.kind == "tensors" else format_bytes(n) for n in ends)
         slopes = ["–" if s is None else f"{s:.2f}" for s in (g.slope, g.slope_of_all)]
         table.add_row(g.kind, label, sizes, *slopes, format_seconds(g.seconds[-1]))
-    out.print(table)
+    out.print(table, Text())
     out.print(Text("slope: of log(time) against log(size), in the upper half of the sizes.\n", style="dim"))
 
 

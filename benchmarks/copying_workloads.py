@@ -248,6 +248,6 @@ WORKLOADS = {
         Workload("W5", "a batch: a dict of 20 tensors", _batch),
         Workload("W6", "a tree of 100,000 small Python objects", _tree),
         Workload("tiny", "a small convolutional network", _model(_tiny)),
-        Workload("views", "a dict of 64 views, which reach half of one storage", _views),
+        Workload("views", "64 views of one half of a storage", _views),
     )
 }

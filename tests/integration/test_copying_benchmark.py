@@ -21,7 +21,7 @@ def run(*arguments):
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
-    done = run("--quick", "--only", "tiny,views", "--out", out)
+    done = run("--quick", "--only", "tiny", "--out", out)
     assert done.returncode == 0, done.stderr
     data = json.loads((out / "copying-cpu.json").read_text(encoding="utf-8"))
     return done.stdout, data, out
@@ -31,7 +31,7 @@ def test_every_method_is_timed_in_its_states_of_the_memory_or_named_as_missing(t
     printed, data, _ = tiny
     not_there = {method for method, module in PEERS.items() if importlib.util.find_spec(module) is None}
     assert set(data["missing"]) == not_there
-    measured = {each["method"]: each for each in data["measurements"] if each["workload"] == "tiny"}
+    measured = {each["method"]: each for each in data["measurements"]}
     assert {"tc.copy", "tc.fork", "tc.copy_", "tc.lerp_", "deepcopy", "clones", "limit"} <= measured.keys()
     for method, each in measured.items():
         if method in not_there:
@@ -48,7 +48,7 @@ def test_every_method_is_timed_in_its_states_of_the_memory_or_named_as_missing(t
 
 def test_a_ratio_is_of_the_medians_of_one_round(tiny):
     _, data, _ = tiny
-    seconds = {each["method"]: each["seconds"] for each in data["measurements"] if each["workload"] == "tiny"}
+    seconds = {each["method"]: each["seconds"] for each in data["measurements"]}
     row = next(
         row
         for row in data["rows"]
@@ -65,10 +65,8 @@ def test_a_copy_allocates_its_own_bytes_and_a_fork_none_before_a_write(tiny):
     assert of["tiny", "tc.copy"]["peak_bytes"] == of["tiny", "tc.copy"]["own_bytes"] > 0
     assert of["tiny", "tc.fork"]["allocated_bytes"] == 0
     assert of["tiny", "tc.fork"]["allocated_by_write_bytes"] >= of["tiny", "tc.fork"]["written_bytes"] > 0
-    # The 64 views reach half of their storage, and only that half is copied.
-    assert 0.5 <= of["views", "tc.copy_state"]["own_bytes"] / of["views", "deepcopy_state"]["own_bytes"] < 0.51
     floors = [row for row in data["rows"] if row["floor"] is not None]
-    assert {row["against"] for row in floors} == {"peak ÷ own bytes", "same, resident", "bytes allocated"}
+    assert {row["against"] for row in floors} == {"peak ÷ own bytes", "bytes allocated"}
     assert all(
         row["found"]["warm"]["reached"] is (row["found"]["warm"]["median"] <= row["floor"]) for row in floors
     )
