@@ -83,8 +83,7 @@ class Structure:
                 obj.dtype,
                 obj.shape,
                 obj.stride(),
-                obj.requires_grad,
-                obj.is_leaf,
+                obj.requires_grad and obj.is_leaf,  # what is in a graph is copied out of it
                 obj.device,
                 f"storage {number}",
             )
@@ -132,7 +131,8 @@ def _children(obj: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(obj, Tensor) and obj._backward_hooks:
         yield "._backward_hooks", obj._backward_hooks
     for name, value in getattr(obj, "__dict__", {}).items():
-        yield f".{name}", value
+        if not hasattr(value, "_wrapped_by_lr_sched"):  # a scheduler's own wrapper around one optimizer's `step`
+            yield f".{name}", value
     for name in copyreg._slotnames(type(obj)):
         if hasattr(obj, name):
             yield f".{name}", getattr(obj, name)

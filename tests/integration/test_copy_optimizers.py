@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from copy_structure import assert_nothing_shared, assert_same_structure, assert_writes_stay_apart
+from copy_structure import Structure, assert_nothing_shared, assert_same_structure, assert_writes_stay_apart
 from torch import nn, optim
 from training_steps import (
     all_equal,
@@ -17,6 +17,7 @@ from training_steps import (
 
 import torchcopy as tc
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 every_way = pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 
 
@@ -169,3 +170,20 @@ def test_an_optimizer_alone_is_refused_also_for_parameters_without_a_shape():
         tc.copy(optimizer)
     copied, its_optimizer = tc.copy((module, optimizer))
     assert its_optimizer.param_groups[0]["params"][0] is copied.weight
+
+
+@every_optimizer
+def test_the_shapes_alone(model, of):
+    module = model()
+    optimizer = of(module)
+    train_one_step(module, optimizer)
+    before = weights_of(module)
+    copied, its_optimizer = tc.copy((module, optimizer), device="meta")
+    assert [(p.device.type, p.shape) for p in copied.parameters()] == [
+        ("meta", p.shape) for p in module.parameters()
+    ]
+    assert its_optimizer.param_groups[0]["params"][0] is next(copied.parameters())
+    kept, its = (Structure(each.state).tensors for each in (optimizer, its_optimizer))
+    assert {path: t.shape for path, t in its.items()} == {path: t.shape for path, t in kept.items()}
+    assert {t.device.type for t in its.values()} <= {"meta"}
+    assert all_equal(weights_of(module), before)

@@ -21,21 +21,13 @@ def _named(case):
 
 
 pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
     pytest.mark.filterwarnings("ignore:.*(Container|NLLLoss2d)` (is|has been) deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning"),
 ]
 every_case = pytest.mark.parametrize("case", CASES, ids=_named)
 every_lazy_case = pytest.mark.parametrize("case", [case for case in CASES if case.lazy], ids=_named)
 every_way = pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """For modules as small as these a second one only costs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def _built(case, seed=0):

@@ -20,6 +20,7 @@ from training_steps import (
 
 import torchcopy as tc
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 every_way = pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 
 

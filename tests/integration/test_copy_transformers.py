@@ -15,21 +15,13 @@ from tiny_transformers import ARCHITECTURES, loss_of
 
 import torchcopy as tc
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 
 
 @pytest.fixture(params=ARCHITECTURES, ids=lambda architecture: architecture.name)
 def architecture(request):
     return request.param
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """For models as small as these a second one only costs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True, scope="module")

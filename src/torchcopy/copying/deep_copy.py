@@ -204,7 +204,7 @@ def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
         walk.after += [functools.partial(walk.items, t.__dict__, c.__dict__) for t, c in in_graph if t.__dict__]
         copied = walk.copy(obj)
         tensors = [t for t, _ in in_graph] + walk.tensors.done
-        if request.on_escape != "ignore":
+        if request.on_escape != "ignore" and request.memory != "share":  # shared is what it was to be
             classes = [cls for cls in walk.recipes if not cls.__module__.startswith("torch.")]
             escapes = find_escapes(
                 copied,

@@ -42,6 +42,8 @@ def transfer(pairs: Sequence[_Pair], *, non_blocking: bool) -> None:
     moving: dict[tuple[torch.device, torch.device], list[_Pair]] = {}
     for pair in pairs:
         route = (pair[1].device, pair[0].device)
+        if route[1].type == "meta":
+            continue  # it holds no values
         if route[0] == route[1]:
             staying.append(pair)
         else:

@@ -175,6 +175,8 @@ def _parse_place(device: str | torch.device | int) -> torch.device:
         raise InputError(f"`device` must be a device, its name or an index; got {device!r}")
     if isinstance(device, int):
         return parse_device(f"cuda:{device}")
+    if str(device) == "meta":  # shapes without values: what `functional_call` needs of a module
+        return torch.device("meta")
     return parse_device(device)
 
 

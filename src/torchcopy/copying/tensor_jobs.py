@@ -120,7 +120,7 @@ class TensorJobs:
             shell = copy_tensors([source], self.request, self.early)[0]
             self.ready.add(number)
         else:
-            shell = torch.empty(0, dtype=t.dtype, device=t.device)
+            shell = torch.empty(0, dtype=t.dtype, device=self.request.device or t.device)
         if type(t) is not type(shell):
             shell.__class__ = type(t)
         self.shells[number] = self.walk.memo[id(t)] = shell
