@@ -13,10 +13,10 @@ from .. import _torch_private
 from .._errors import InputError
 from .escapes import find_escapes, report_escapes
 from .kept_graph import copy_in_graph
-from .nested_calls import Memo
+from .nested_calls import Memo, waiting_walk
 from .refusals import Uncopyable
 from .request import DEFAULT, Graph, Memory, OnEscape, Request, parse_request
-from .walk import Walk, running_walk
+from .walk import Walk
 
 T = TypeVar("T")
 
@@ -193,7 +193,7 @@ _FORK = Request(memory="lazy")
 
 def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
     """The copy; `copy` and `fork` call it directly, so that a warning names their caller's line."""
-    outer = running_walk(memo)
+    outer = waiting_walk(memo)
     if outer is not None and outer.request == request:  # a `__deepcopy__` that our own walk has called
         return outer.copy_within(obj)
     in_graph: list[tuple[Tensor, Tensor]] = []

@@ -1,10 +1,13 @@
-"""The memo of a walk, which answers for tensors while a `__deepcopy__` of somebody else's runs."""
+"""Walks that wait for a `__deepcopy__` of somebody else's, and the memo that answers for them meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .walk import Walk
 
 _ABSENT: Final = object()
 
@@ -28,9 +31,7 @@ class _AnsweringMemo(Memo):
         known = dict.get(self, key, _ABSENT)
         if known is not _ABSENT:
             return known
-        from .walk import running_walk
-
-        walk = running_walk(self)
+        walk = waiting_walk(self)
         if walk is None:
             return default
         self.__class__ = Memo  # type: ignore[assignment]  # the walk itself asks what is there
@@ -43,14 +44,33 @@ class _AnsweringMemo(Memo):
         return isinstance(key, int) and self.get(key, _ABSENT) is not _ABSENT
 
 
+_waiting: Final[dict[int, Walk]] = {}
+"""By the id of their memo."""
+
+
+def waiting_walk(memo: dict[int, Any] | None) -> Walk | None:
+    """The walk whose memo this is, if it is waiting for a `__deepcopy__`."""
+    return None if memo is None else _waiting.get(id(memo))
+
+
 @contextmanager
-def answering(memo: dict[int, Any]) -> Iterator[None]:
-    """Has a walk's own memo answer for tensors while the body runs; another's memo stays as it is."""
-    if type(memo) is not Memo:
-        yield
-        return
-    memo.__class__ = _AnsweringMemo
+def waiting(walk: Walk) -> Iterator[None]:
+    """The body is code that is not ours: calls of `copy` with the walk's memo join the walk meanwhile.
+
+    The walk's own memo answers for tensors; one that came from elsewhere stays as it is.
+    """
+    memo = walk.memo
+    outer = _waiting.get(id(memo))
+    _waiting[id(memo)] = walk
+    answers = type(memo) is Memo
+    if answers:
+        memo.__class__ = _AnsweringMemo
     try:
         yield
     finally:
-        memo.__class__ = Memo
+        if answers:
+            memo.__class__ = Memo
+        if outer is None:
+            del _waiting[id(memo)]
+        else:
+            _waiting[id(memo)] = outer

@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from .._errors import CopyError
 from .object_paths import held_objects
+from .protocol import copy_by_protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,7 @@ def copy_optimizer(walk: Walk, x: Optimizer) -> Any:
     walk.inside_optimizer += 1
     try:
         if cls.__getstate__ is not Optimizer.__getstate__ or hasattr(x, "__deepcopy__"):
-            return walk.by_protocol(x, cls)
+            return copy_by_protocol(walk, x, cls)
         y = object.__new__(cls)
         walk.remember(x, y)
         wrapped = hasattr(vars(x).get("step"), "_wrapped_by_lr_sched")
@@ -42,7 +43,7 @@ def copy_optimizer(walk: Walk, x: Optimizer) -> Any:
 
 def copy_scheduler(walk: Walk, x: LRScheduler) -> Any:
     """A copy that watches the copied optimizer, so that its first step does not warn of a skipped one."""
-    y = walk.by_protocol(x, type(x))
+    y = copy_by_protocol(walk, x, type(x))
     optimizer = getattr(x, "optimizer", None)
     if optimizer is not None and hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         walk.after.append(lambda: _watch_steps(y.optimizer, called=getattr(optimizer, "_opt_called", False)))

@@ -19,6 +19,7 @@ from .. import _torch_private
 from .instances import is_by_dict, is_parametrized
 from .opaque import place_alone
 from .optimizers import copy_optimizer, copy_scheduler
+from .protocol import call_foreign, copy_by_protocol
 from .refusals import Uncopyable
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _copy_relabelled(walk: Walk, x: Tensor) -> Tensor:
 
 def _copy_by_own_deepcopy(walk: Walk, x: Tensor) -> Tensor:
     """By the class's `__deepcopy__`; what that makes is no way back to the source."""
-    copied: Tensor = walk.foreign(x, lambda: cast(Any, x).__deepcopy__(walk.memo))
+    copied: Tensor = call_foreign(walk, x, lambda: cast(Any, x).__deepcopy__(walk.memo))
     walk.kept.pop(id(copied), None)
     return copied
 
@@ -105,6 +106,7 @@ def _copy_uninitialized(walk: Walk, x: Tensor) -> Tensor:
 def _copy_by_own_clone(walk: Walk, x: Tensor) -> Tensor:
     """By the class's `detach` and `clone`, as `copy.deepcopy` does for wrappers of other tensors."""
     request = walk.request
+    walk.check_rest()
     walk.show_all()
     with torch.no_grad():
         detached = x.detach()
@@ -159,7 +161,7 @@ def _copy_parametrized(walk: Walk, x: nn.Module) -> nn.Module:
         walk.remember(x, y)
         walk.items({name: value for name, value in vars(x).items() if name != "_compiled_call_impl"}, vars(y))
     else:
-        y = walk.by_protocol(x, cls)
+        y = copy_by_protocol(walk, x, cls)
     if type(y) is cls and y is not x:
         own = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
         y.__class__ = type(cls)(cls.__name__, cls.__bases__, own)  # type: ignore[misc]
@@ -194,14 +196,15 @@ def _copy_scaler(walk: Walk, x: torch.amp.GradScaler) -> Any:
     if x._enabled and x._per_optimizer_states:
         reason = "its step is not over: copy it before `unscale_` and `step`, or after `update`"
         raise Uncopyable(x, reason)
-    return walk.by_protocol(x, type(x))
+    return copy_by_protocol(walk, x, type(x))
 
 
 def _copy_array(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
     if type(x) is not np.ndarray or (x.dtype.hasobject and x.dtype != object):
-        return walk.by_protocol(x, type(x))
+        return copy_by_protocol(walk, x, type(x))
     if x.dtype == object:
         return _copy_array_of_objects(walk, x)
+    walk.tensors.will_take(x.nbytes)
     y = x.view() if walk.request.memory == "share" else x.copy(order="K")
     walk.remember(x, y)
     return y
@@ -220,7 +223,7 @@ def _copy_array_of_objects(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
 def _copy_member(walk: Walk, x: enum.Enum) -> Any:
     if type(x).__deepcopy__ is enum.Enum.__deepcopy__:
         return x
-    return walk.by_protocol(x, type(x))
+    return copy_by_protocol(walk, x, type(x))
 
 
 def _refuse_connection(walk: Walk, x: object) -> Any:  # noqa: ARG001

@@ -8,8 +8,6 @@ ours is about to see copied tensors (a constructor, a `__setstate__`), they are 
 
 from __future__ import annotations
 
-import copy
-import copyreg
 import types
 import weakref
 from collections import OrderedDict
@@ -22,8 +20,9 @@ from torch import Tensor, nn
 
 from .collector import no_collection
 from .instances import Recipe, recipe_of
-from .nested_calls import Memo, answering
+from .nested_calls import Memo
 from .optimizers import check_parameters_come_along
+from .protocol import copy_by_protocol
 from .refusals import KeepsNoModule, Uncopyable, find_uncopyable
 from .tensor_jobs import TensorJobs
 
@@ -62,9 +61,6 @@ _BY_REFERENCE: Final[frozenset[type]] = frozenset(
     {type, types.FunctionType, types.BuiltinFunctionType, weakref.ref, property}
 )
 """Types that `copy.deepcopy` keeps by reference, though they may lead to a tensor."""
-
-# What `copy.deepcopy` was taught by other libraries, beside its own table.
-_deepcopy_table: dict[type, Callable[[Any, dict[int, Any]], Any]] = getattr(copy, "_deepcopy_dispatch", {})
 
 
 class Walk:
@@ -324,94 +320,7 @@ class Walk:
                 self.alive.append(x)
                 self.items(state, y.__dict__)
                 return y
-        return self.by_protocol(x, cls)
-
-    def by_protocol(self, x: Any, cls: type) -> Any:
-        """As `copy.deepcopy` treats what it has no special rule for, in the same order of precedence."""
-        taught = _deepcopy_table.get(cls)
-        if taught is not None:
-            return self.foreign(x, lambda: taught(x, self.memo))
-        if issubclass(cls, type):
-            return self.keep(x)
-        own = getattr(x, "__deepcopy__", None)
-        if own is not None:
-            return self.foreign(x, lambda: own(self.memo))
-        reduced = _reduce(x, cls)
-        if isinstance(reduced, str):
-            return self.keep(x)
-        y = self.rebuild(x, *reduced)
-        self.remember(x, y)
-        return y
-
-    def foreign(self, x: Any, call: Callable[[], Any]) -> Any:
-        """What a `__deepcopy__` makes of `x`. It shares our memo, so its copies are ours and ours are its."""
-        if isinstance(x, nn.Module):  # so that it finds them in the memo, copied as they should be
-            for t in _tensors_of(x):
-                self.deep(t)
-        self.show_all()
-        outer = _running.get(id(self.memo))
-        _running[id(self.memo)] = self
-        try:
-            with answering(self.memo):
-                y = call()
-        finally:
-            if outer is None:
-                del _running[id(self.memo)]
-            else:
-                _running[id(self.memo)] = outer
-        self.remember(x, y)
-        self.keep(y)
-        return y
-
-    def rebuild(
-        self,
-        x: Any,
-        make: Callable[..., Any],
-        args: tuple[Any, ...],
-        state: Any = None,
-        list_items: Any = None,
-        dict_items: Any = None,
-    ) -> Any:
-        """What `__reduce_ex__` describes, with copies of its parts."""
-        before, self.may_set_later = self.may_set_later, False
-        deep = self.deep
-        try:
-            if args:
-                args = tuple([deep(a) for a in args])
-                if not _is_trusted(make, args):
-                    self.show_all()
-            y = make(*args)
-            self.memo[id(x)] = y
-            self.alive.append(x)
-            if state is not None:
-                self.set_state(y, deep(state))
-            if list_items is not None:
-                for item in list_items:
-                    y.append(deep(item))
-            if dict_items is not None:
-                for key, value in dict_items:
-                    copied_key = deep(key)
-                    y[copied_key] = deep(value)
-        finally:
-            self.may_set_later = before
-        return y
-
-    def set_state(self, y: Any, state: Any) -> None:
-        """Gives `y` its copied state, as `copy.deepcopy` does."""
-        own = getattr(y, "__setstate__", None)
-        if own is not None:
-            if not (getattr(own, "__module__", None) or "").startswith(_TRUSTED_STATE):
-                self.show_all()
-            own(state)
-            return
-        slots = None
-        if isinstance(state, tuple) and len(state) == 2:
-            state, slots = state
-        if state is not None:
-            y.__dict__.update(state)
-        if slots is not None:
-            for name, value in slots.items():
-                setattr(y, name, value)
+        return copy_by_protocol(self, x, cls)
 
     # --- between this walk and code that is not ours -------------------------------------------------------
 
@@ -442,55 +351,7 @@ class Walk:
             self.alive.clear()
 
 
-_running: Final[dict[int, Walk]] = {}
-"""By the id of their memo: walks that wait for a `__deepcopy__` that they have called."""
-
-
-def running_walk(memo: dict[int, Any] | None) -> Walk | None:
-    """The walk whose memo this is, if it is waiting for a `__deepcopy__`."""
-    return None if memo is None else _running.get(id(memo))
-
-
 _MANY: Final = 8  # items in a mapping, from which on it pays to look at all of them together
 _NAMES: Final = frozenset({str, int})
 _OFTEN_MANY: Final = frozenset({Tensor, nn.Parameter, dict})
 _OFTEN_EMPTY: Final = frozenset({OrderedDict, dict, list, set})  # a module has some fifteen
-
-_TRUSTED_STATE: Final = ("torch.nn.modules.", "torch.optim.")
-"""Whose `__setstate__` only stores what it gets, and reads no values."""
-
-_TRUSTED_MAKERS: Final = frozenset({"builtins", "_collections", "collections", "functools", "copyreg", "torch"})
-
-
-def _is_trusted(make: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-    """Whether `make` only stores its arguments."""
-    name = getattr(make, "__name__", "")
-    if make.__module__ == "copyreg" and args:
-        made: Any = args[0]
-        return name != "__newobj_ex__" and getattr(made, "__new__", None) is object.__new__
-    return isinstance(make, type) and make.__module__ in _TRUSTED_MAKERS
-
-
-def _reduce(x: Any, cls: type) -> Any:
-    reduce = copyreg.dispatch_table.get(cls)
-    if reduce is not None:
-        return reduce(x)
-    reduce = getattr(x, "__reduce_ex__", None)
-    if reduce is not None:
-        try:
-            return reduce(4)
-        except TypeError as error:
-            if str(error).startswith("cannot pickle"):
-                raise Uncopyable(x) from error
-            raise
-    reduce = getattr(x, "__reduce__", None)
-    if reduce is not None:
-        return reduce()
-    raise Uncopyable(x)
-
-
-def _tensors_of(module: nn.Module) -> list[Tensor]:
-    own = [*module.parameters(), *module.buffers()]
-    for each in module.modules():
-        own.extend(value for value in vars(each).values() if isinstance(value, Tensor))
-    return own
