@@ -20,6 +20,7 @@ from .._tensors import describe, dtype_name, first_byte, format_bytes, has_stora
 from ..copying.anchors import let_go
 from ..copying.deep_copy import copy as tc_copy
 from ..copying.deep_copy import fork
+from ..copying.in_place import copy_ as tc_copy_
 from ..semantics.catalogue import import_callable
 from ..semantics.machine import describe_machine
 from ..semantics.sources import parse_device, parse_dtype
@@ -96,6 +97,11 @@ def _tc_copy_state_dict(subject: Subject) -> Callable[[], object]:
     return lambda: tc_copy(subject.model.state_dict())
 
 
+def _tc_copy_into_model(subject: Subject) -> Callable[[], object]:
+    kept = tc_copy(subject.model)
+    return lambda: tc_copy_(kept, subject.model)
+
+
 def _tc_fork_model(subject: Subject) -> Callable[[], object]:
     return lambda: fork(subject.model)
 
@@ -108,6 +114,7 @@ MODEL_METHODS: tuple[Method[Subject], ...] = (
     Method("lazy_clones", "{k: torch._lazy_clone(t) for k, t in model.state_dict().items()}", _lazy_clones),
     Method("tc_copy_model", "tc.copy(model)", _tc_copy_model),
     Method("tc_copy_state_dict", "tc.copy(model.state_dict())", _tc_copy_state_dict),
+    Method("tc_copy_into_model", "tc.copy_(kept, model)", _tc_copy_into_model),
     Method("tc_fork_model", "tc.fork(model)", _tc_fork_model),
     # Last, for making a new instance may take longer than all the others together.
     Method("load_state_dict", "new = FACTORY(); new.load_state_dict(model.state_dict())", _load_state_dict),

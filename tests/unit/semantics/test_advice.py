@@ -28,7 +28,9 @@ GRAPH, MEMORY = ("detach", "keep"), ("own", "share", "lazy")
         ({"dtype": "float16"}, "t.detach().to(torch.float16, copy=True)"),
         ({"device": "cpu", "graph": "keep"}, "t.to('cpu', copy=True)"),
         ({"device": torch.device("cpu"), "dtype": torch.int64}, "t.detach().to('cpu', torch.int64, copy=True)"),
-        ({"nested": True}, "copy.deepcopy(model)"),
+        ({"nested": True}, "tc.copy(model)"),
+        ({"nested": True, "hot_loop": True}, "tc.copy_(kept, model)"),
+        ({"nested": True, "memory": "lazy"}, "tc.fork(model)"),
         ({"nested": True, "memory": "share"}, "model.state_dict()"),
     ],
 )
@@ -41,12 +43,10 @@ def test_expression(needs, expression):
 )
 def test_what_is_advised_does_what_was_asked_for(graph, memory, hot_loop, nested):
     """The expression is run as it stands; then both sides are written and a gradient is sent."""
-    import copy
-
     advice = tc.advise(graph=graph, memory=memory, hot_loop=hot_loop, nested=nested, **SMALL)
     model = torch.nn.Linear(3, 2)
     t = torch.arange(6.0, requires_grad=True) * 1
-    names = {"t": t, "model": model, "torch": torch, "copy": copy}
+    names = {"t": t, "model": model, "torch": torch, "tc": tc}
     if advice.setup:
         exec(advice.setup, names)
     with torch.set_grad_enabled(not nested or graph == "keep"):
@@ -192,7 +192,7 @@ def test_ratios_and_words_follow_the_clock(monkeypatch):
 def test_what_is_timed_on_a_model_has_about_the_size_asked_for():
     advice = tc.advise(nested=True, numel=8 * 32 * 32)
     assert advice.measured_on == "a model of 8 layers, 8,192 parameters"
-    assert advice.timings[0].code == "copy.deepcopy(model)"
+    assert advice.timings[0].code == "tc.copy(model)"
 
 
 def test_converting_in_a_hot_loop_goes_into_a_buffer():

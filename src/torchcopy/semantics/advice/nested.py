@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
 from ... import _torch_private
+from ..catalogue import import_callable
 from .records import Advice, Needs, Warned, timed
-from .tensor import LAZY_NOTE
 
 _CLONES = "{k: v.detach().clone() for k, v in model.state_dict().items()}"
 _REFERENCE = Warned("best = model.state_dict()", "These are the live tensors: training writes over them.")
 _SHALLOW = Warned("copy.copy(model), model.state_dict().copy()", "New containers around the same tensors.")
+_FORK_NOTE = (
+    "A raw pointer taken before (an old `numpy()` view, a DLPack capsule, a captured CUDA graph) writes into both."
+)
 
 
 def advise_nested(needs: Needs) -> Advice:
@@ -40,20 +45,27 @@ def _sample_model(numel: int) -> nn.Sequential:
 
 
 def _owned(needs: Needs, model: nn.Module) -> Advice:
+    make = _tc("copy")
     return Advice(
         needs,
-        "copy.deepcopy(model)",
+        "tc.copy(model)",
         "",
-        "A second model: modules, parameters and buffers of its own.",
+        "A second model: modules, parameters and buffers of its own, all tensors copied in a few calls.",
         (
-            f"For the values only, as a state_dict, write `{_CLONES}`: it is the faster copy.",
-            "Raises where the model holds a non-leaf tensor, drops `.grad` of parameters, and leaves what closures "
-            "and bound methods reach the original's.",
+            "For the values only, as a state_dict, write `tc.copy(model.state_dict())`; with the optimizer, "
+            "`tc.copy((model, optimizer))`.",
+            "It warns of closures and bound methods that still reach the original's tensors.",
         ),
-        (_REFERENCE, _SHALLOW),
+        (
+            _REFERENCE,
+            _SHALLOW,
+            Warned("copy.deepcopy(model)", "Raises where the model holds a non-leaf tensor, and is slower."),
+        ),
         timed(
             {
+                "tc.copy(model)": lambda: make(model),
                 "copy.deepcopy(model)": lambda: copy.deepcopy(model),
+                "tc.copy(model.state_dict())": lambda: make(model.state_dict()),
                 _CLONES: lambda: _clones(model),
                 "copy.deepcopy(model.state_dict())": lambda: copy.deepcopy(model.state_dict()),
             }
@@ -62,23 +74,26 @@ def _owned(needs: Needs, model: nn.Module) -> Advice:
 
 
 def _warm(needs: Needs, model: nn.Module) -> Advice:
-    expression = "torch._foreach_copy_(kept, list(model.state_dict().values()))"
-    kept = [torch.empty_like(value) for value in model.state_dict().values()]
+    make, write = _tc("copy"), _tc("copy_")
+    kept, values = make(model), [torch.empty_like(value) for value in model.state_dict().values()]
     return Advice(
         needs,
-        expression,
-        "kept = [torch.empty_like(v) for v in model.state_dict().values()]",
-        "One call, into memory that exists and is warm.",
+        "tc.copy_(kept, model)",
+        "kept = tc.copy(model)",
+        "Into memory that exists and is warm, in one call, after a check that all of it fits.",
         (
             "`kept` is written over each time.",
-            "Back into the model: `model.load_state_dict(dict(zip(model.state_dict(), kept)))`.",
+            "Back into the model: `tc.copy_(model, kept)`. For a moving average: `tc.lerp_(kept, model, 0.01)`.",
         ),
         (_REFERENCE, _SHALLOW, Warned("copy.deepcopy(model)", "Copies the whole object tree each time.")),
         timed(
             {
-                expression: lambda: _torch_private.foreach_copy_(kept, list(model.state_dict().values())),
+                "tc.copy_(kept, model)": lambda: write(kept, model),
+                "torch._foreach_copy_(values, list(model.state_dict().values()))": lambda: (
+                    _torch_private.foreach_copy_(values, list(model.state_dict().values()))
+                ),
+                "kept.load_state_dict(model.state_dict())": lambda: kept.load_state_dict(model.state_dict()),
                 _CLONES: lambda: _clones(model),
-                "copy.deepcopy(model.state_dict())": lambda: copy.deepcopy(model.state_dict()),
                 "copy.deepcopy(model)": lambda: copy.deepcopy(model),
             }
         ),
@@ -98,20 +113,22 @@ def _shared(needs: Needs, model: nn.Module) -> Advice:
 
 
 def _lazy(needs: Needs, model: nn.Module) -> Advice:
-    expression = "{k: torch._lazy_clone(v) for k, v in model.state_dict().items()}"
+    make, fork = _tc("copy"), _tc("fork")
     return Advice(
         needs,
-        expression,
+        "tc.fork(model)",
         "",
         "Only the tensors that somebody writes are ever copied.",
-        (LAZY_NOTE,),
-        (_REFERENCE, _SHALLOW),
-        timed(
-            {
-                expression: lambda: {k: _torch_private.lazy_clone(v) for k, v in model.state_dict().items()},
-                _CLONES: lambda: _clones(model),
-            }
+        (_FORK_NOTE,),
+        (
+            _REFERENCE,
+            _SHALLOW,
+            Warned(
+                "{k: torch._lazy_clone(v) for k, v in model.state_dict().items()}",
+                "Two threads that write, or drop, two lazy clones at the same moment can hang (torch 2.13).",
+            ),
         ),
+        timed({"tc.fork(model)": lambda: fork(model), "tc.copy(model)": lambda: make(model)}),
     )
 
 
@@ -122,12 +139,10 @@ def _kept_graph(needs: Needs, model: nn.Module) -> Advice:
         why = "The parameters themselves: gradients flow to them, and so does every write."
         timings = timed({expression: lambda: dict(model.named_parameters())})
     elif needs.memory == "lazy":
-        expression = "{k: torch._lazy_clone(v) for k, v in model.named_parameters()}"
-        notes = (LAZY_NOTE,)
+        fork, expression = _tc("fork"), 'tc.fork(dict(model.named_parameters()), graph="keep")'
+        notes = (_FORK_NOTE,)
         why = "In the graph, and only what somebody writes is ever copied."
-        timings = timed(
-            {expression: lambda: {k: _torch_private.lazy_clone(v) for k, v in model.named_parameters()}}
-        )
+        timings = timed({expression: lambda: fork(dict(model.named_parameters()), graph="keep")})
     else:
         expression = "{k: v.clone() for k, v in model.named_parameters()}"
         why = "A clone of each parameter, in the graph."
@@ -136,6 +151,12 @@ def _kept_graph(needs: Needs, model: nn.Module) -> Advice:
     avoid = (Warned("copy.deepcopy(model)", "Its parameters are new leaves: no gradient reaches the original."),)
     buffers = "Buffers stay the model's own: BatchNorm in training still writes its running statistics."
     return Advice(needs, expression, "", why, (run, buffers, *notes), avoid, timings)
+
+
+def _tc(name: str) -> Callable[..., Any]:
+    """A function of this library, imported at its first use: what copies stands above what knows about copying."""
+    found: Callable[..., Any] = import_callable(f"torchcopy:{name}", "function")
+    return found
 
 
 def _clones(model: nn.Module) -> dict[str, torch.Tensor]:
