@@ -82,9 +82,15 @@ def _joined(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     join: Any = _InGraph.apply
     return [
         # `data` of what autograd knows as a view (one that conjugates) is none, so that it may be changed.
-        join(t, c.data if c._is_view() else c) if t.requires_grad else c
+        join(t, c.data if c._is_view() else c) if _is_in_graph(t) else c
         for t, c in zip(sources, detached, strict=True)
     ]
+
+
+def _is_in_graph(t: Tensor) -> bool:
+    """Whether gradients flow back to `t`, or in forward mode a tangent comes with it."""
+    unpack: Any = torch.autograd.forward_ad.unpack_dual
+    return t.requires_grad or unpack(t).tangent is not None
 
 
 class _InGraph(torch.autograd.Function):

@@ -268,7 +268,7 @@ WHOLE = TENSORS * TENSOR_BYTES
 
 @pytest.fixture
 def in_use(monkeypatch):
-    """A function that takes steps, each with a list of families of tensors, and says how many bytes are in use then.
+    """A function that takes steps, each with a list of families of tensors, and says how many bytes are in use.
 
     Anchors go when a step says so. The allocator counts; it knows of no byte that was taken before the first step.
     """
