@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import copyreg
+import sys
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from .._errors import CopyError, InputError
+from .object_children import module_name
 from .object_paths import find_path, held_objects
 
 
@@ -53,6 +58,14 @@ def type_name(x: object) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
+# Types that `copy.deepcopy` has a rule for.
+_deepcopy_table: dict[type, object] = getattr(copy, "_deepcopy_dispatch", {})
+
+
+def _module_of(cls: type) -> str:
+    return module_name(cls).partition(".")[0]
+
+
 def find_uncopyable(root: object, is_shared: Callable[[object], bool]) -> object | None:
     """Something in `root` that certainly cannot be copied, or None. Calls no code of the user's classes."""
     return next((each for each in held_objects(root) if _is_uncopyable(each) and not is_shared(each)), None)
@@ -60,14 +73,18 @@ def find_uncopyable(root: object, is_shared: Callable[[object], bool]) -> object
 
 def _is_uncopyable(x: object) -> bool:
     cls = type(x)
+    if cls in _deepcopy_table or cls in copyreg.dispatch_table or issubclass(cls, (type, OrderedDict, deque)):
+        return False
+    # What Python itself comes with may say no by methods of its own: a socket by its `__getstate__`.
+    standard = _module_of(cls) in sys.stdlib_module_names and "<locals>" not in cls.__qualname__
     own = any(
         getattr(cls, name, None) is not getattr(object, name, None)
-        for name in ("__reduce_ex__", "__reduce__", "__getstate__", "__deepcopy__", "__getattribute__")
+        for name in ("__reduce_ex__", "__reduce__", "__getstate__", "__getattribute__")
     )
-    if own:
+    if (own and not standard) or hasattr(cls, "__deepcopy__"):
         return False
     try:
-        object.__reduce_ex__(x, 4)
+        cls.__reduce_ex__(x, 4)
     except TypeError as error:
         return str(error).startswith("cannot pickle")
     except Exception:  # noqa: BLE001  # it will be met again, by the walk

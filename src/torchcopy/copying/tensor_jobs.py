@@ -45,6 +45,9 @@ class TensorJobs:
         self.gradients: dict[int, Tensor] = {}
         self.originals: dict[int, Tensor] = {}
         """By the id of the plain tensor that was copied for it: a tensor of another class."""
+        self.early_bytes = 0
+        self.gathering = False  # whether tensors are copied ahead of their turn
+        self.attributes_later: list[tuple[int, Tensor]] = []  # of those that have some
         self.done: list[Tensor] = []
         """Every source that has been copied."""
         self.early: dict[int, list[tuple[Tensor, Tensor]]] = {}
@@ -117,6 +120,7 @@ class TensorJobs:
         """A tensor of `t`'s class, known from now on as its copy: empty, but where only a whole one can be made."""
         source = self.sources[number]
         if is_opaque(source):
+            self.walk.check_rest()
             shell = copy_tensors([source], self.request, self.early)[0]
             self.ready.add(number)
         else:
@@ -141,7 +145,9 @@ class TensorJobs:
                 self.gradients[number] = gradient
             else:
                 walk.memo[id(t)].grad = gradient
-        if t.__dict__:
+        if t.__dict__ and self.gathering:
+            self.attributes_later.append((number, t))
+        elif t.__dict__:
             copied: dict[str, Any] = {}
             if self.number.get(id(t)) == number:
                 self.attributes[number] = copied
@@ -152,10 +158,15 @@ class TensorJobs:
 
     # --- copying -------------------------------------------------------------------------------------------
 
+    def will_take(self, size_bytes: int) -> None:
+        """Refuses what the rest of the walk would refuse, before more than a little memory is taken early."""
+        self.early_bytes += size_bytes
+        if self.early_bytes > _EARLY_BYTES:
+            self.walk.check_rest()
+
     def fill_early(self) -> None:
         """Copies what there is before the walk has ended; refuses first what the rest of the walk would refuse."""
-        if sum(span_bytes(t) for t in self.sources if not is_opaque(t)) > _EARLY_BYTES:
-            self.walk.check_rest()
+        self.will_take(sum(span_bytes(t) for t in self.sources if not is_opaque(t)))
         self._gather_views()
         self.fill(early=True)
 
@@ -171,14 +182,18 @@ class TensorJobs:
         if not views:
             return
         storages = set(_torch_private.storage_ids(views))
+        self.gathering = True
         for identity, t in self.reachable.items():
             if identity in self.number or identity in self.walk.memo or self.request.is_shared(t):
                 continue
             if has_storage(t) and _torch_private.storage_id(t) in storages:
                 self.walk.deep_now(t)
+        self.gathering = False
 
     def fill(self, *, early: bool = False) -> None:
         """Copies every waiting tensor and puts it where it belongs."""
+        while self.attributes_later and not early:
+            self.note(*self.attributes_later.pop())
         if not self.sources:
             return
         sources = self.sources

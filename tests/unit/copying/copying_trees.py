@@ -117,15 +117,18 @@ _HOLDERS = (list, dict, Node, Slots, Witness, Rebuilt, WithState, Record, Block,
 
 
 @st.composite
-def trees(draw, *, roles=ROLES, modules=True):
-    """A tree with tensors in it: shared storages, shared references and cycles."""
-    return _Grower(draw, roles, modules=modules).tree()
+def trees(draw, *, roles=ROLES, modules=True, attributes=True):
+    """A tree with tensors in it: shared storages, shared references and cycles.
+
+    `roles` are those of tensors; `attributes` says whether tensors may have some.
+    """
+    return _Grower(draw, roles, modules=modules, attributes=attributes).tree()
 
 
 class _Grower:
     """Draws one tree. Everything made before can be met again, from anywhere."""
 
-    def __init__(self, draw, roles, *, modules):
+    def __init__(self, draw, roles, *, modules, attributes):
         self.draw, self.roles = draw, roles
         self.kinds = _KINDS if modules else _KINDS[:-2]
         self.made = []
@@ -144,7 +147,7 @@ class _Grower:
             _as_role(_VIEWS[view](storage), draw(st.sampled_from(roles)))
             for storage, view in draw(st.lists(views, min_size=1, max_size=7))
         ]
-        self.holders = list(self.tensors)
+        self.holders = list(self.tensors) if attributes else []
         self.give_gradients(draw(st.sampled_from(["none", "apart", "in one buffer"])))
 
     def give_gradients(self, how):
@@ -158,7 +161,7 @@ class _Grower:
 
     def tree(self):
         root = self.node()
-        for holder in self.draw(st.lists(st.sampled_from(self.holders), max_size=4)):
+        for holder in self.draw(st.lists(st.sampled_from(self.holders), max_size=4)) if self.holders else ():
             self.hang(holder, self.draw(st.sampled_from([root, *self.made, *self.tensors])))
         return root
 

@@ -28,7 +28,7 @@ import torchcopy as tc
 
 EVERY = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 FEW = settings(max_examples=40, derandomize=True, **EVERY)
-MANY = settings(max_examples=1000, **EVERY)
+MANY = settings(max_examples=800, **EVERY)
 
 
 def copied_with_care(tree, **options):
@@ -79,8 +79,7 @@ def by_default(tree):
 
 def beside_a_deepcopy(tree):
     made, deep = tc.copy(tree, on_escape="ignore"), copy.deepcopy(tree)
-    # Parameters lose their attributes in a deepcopy, and tensors that share a storage may part: not compared.
-    tensors, arrays = matched_tensors(deep, made, attributes=False, one_to_one=False)
+    tensors, arrays = matched_tensors(deep, made, one_to_one=False)
     for d, c in tensors:
         assert same_values(d, c)
         assert d.requires_grad == c.requires_grad
@@ -204,7 +203,8 @@ def aliases_in_the_graph(tree):
 
 CHECKS = {
     by_default: trees(),
-    beside_a_deepcopy: trees(roles=DEEPCOPY_ROLES),
+    # Parameters lose their attributes in a deepcopy; of others that lead to themselves it makes two.
+    beside_a_deepcopy: trees(roles=DEEPCOPY_ROLES, attributes=False),
     lazily: trees(),
     as_aliases: trees(),
     with_gradients: trees(),
