@@ -64,7 +64,7 @@ def _dress(axes: Axes) -> None:
 def draw_speeds(found: Found, machine: str) -> Figure:
     """A panel of bars for each workload: the speed of each way, as a share of the warm limit's."""
     panels = [(w, methods) for w in dict.fromkeys(w for w, _ in found) if (methods := _bars(found, w))]
-    heights = [1.15 + 0.3 * len(methods) for _, methods in panels]
+    heights = [1.35 + 0.3 * len(methods) for _, methods in panels]
     rows = [max(heights[k : k + 2]) for k in range(0, len(heights), 2)]
     foot = (
         "The warm limit is torch._foreach_copy_ into memory that exists. Orange: torchcopy; grey: into memory that "
@@ -119,19 +119,26 @@ def _panel_title(found: Found, workload: str) -> str:
     first = next((m for (w, _), m in found.items() if w == workload and m.bytes), None)
     if first is not None:
         text += f"\n{format_bytes(first.bytes)} in {first.tensors:,} tensors"
+    forks = []
     for method in ("tc.fork", "tc.fork_state"):
         spread = found[workload, method].seconds("replaced") if (workload, method) in found else None
         if spread is not None:
-            text += f"; {named(METHODS[method].label, METHODS[method], workload)} {format_seconds(spread.median)}"
-    return text
+            forks.append(
+                f"{named(METHODS[method].label, METHODS[method], workload)} {format_seconds(spread.median)}"
+            )
+    return f"{text}\n{'; '.join(forks)}" if forks else text
+
+
+_MODELS = ("W1", "W2", "W3", "tiny")
+"""Where both a model and its state_dict are copied, the label says which."""
 
 
 def _bar_label(method_id: str, workload: str) -> str:
     method = METHODS[method_id]
     label = named(method.label, method, workload)
-    if workload in ("W1", "W2", "W3", "tiny") and method.id in ("deepcopy", "copium"):
+    if workload in _MODELS and method.id in ("deepcopy", "copium"):
         label += " of model"
-    elif method.id in ("deepcopy_state", "copium_state"):
+    elif workload in _MODELS and method.id in ("deepcopy_state", "copium_state"):
         label += " of dict"
     return label
 
