@@ -138,9 +138,9 @@ def fork(obj: T, n: int | None = None, **same: Any) -> T | list[T]:
     Does it synchronise? No.
     Is an input changed? Its values and version counters are not; its storages become copy-on-write.
 
-    The price: where both sides have written, the shared bytes live on for some milliseconds until they are given
-    back. The limit: raw pointers that were taken before (a `numpy()` array, a DLPack capsule, a captured CUDA
-    graph) write past copy-on-write, into both.
+    The price: bytes that both sides have written away are given back a fraction of a second later, and a tensor
+    whose forks are gone is still copied once at its next write. The limit: raw pointers that were taken before (a
+    `numpy()` array, a DLPack capsule, a captured CUDA graph) write past copy-on-write, into both.
 
     Args:
         obj: what to fork; anything that `copy` copies.
