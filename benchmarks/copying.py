@@ -11,6 +11,7 @@ import gc
 import importlib.metadata
 import random
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class Results:
     rows: list[Row] = dataclasses.field(default_factory=list)
     growths: list[Growth] = dataclasses.field(default_factory=list)
     absent: dict[str, str] = dataclasses.field(default_factory=dict)
+    run_seconds: float = 0.0
 
     def failures(self) -> list[str]:
         """What raised and should not have; what a neighbour raises is its own affair, and stands in the table."""
@@ -128,6 +130,7 @@ def measure_growth(options: Options) -> list[Growth]:
 
 def measure(options: Options) -> Results:
     """Measures and prints, a workload at a time."""
+    begun = time.monotonic()
     results = Results(absent=missing([part for part in options.parts if part in METHODS_FOR]))
     copying_report.show_legend()
     for part in options.parts:
@@ -142,6 +145,7 @@ def measure(options: Options) -> Results:
         results.rows += rows
         copying_report.show_workload(part, found, rows)
     copying_report.show_end(results.rows, results.found, results.absent)
+    results.run_seconds = time.monotonic() - begun
     return results
 
 
@@ -157,6 +161,7 @@ def to_data(options: Options, results: Results) -> dict[str, Any]:
         "packages": {name: _version(name) for name in PACKAGES},
         "gc_threshold": list(gc.get_threshold()),
         "options": {**dataclasses.asdict(options), "parts": list(options.parts), "out": options.out.name},
+        "run_seconds": round(results.run_seconds),
         "floors": tally(results.rows),
         "rows": [row.to_dict() for row in results.rows],
         "missing": results.absent,

@@ -75,6 +75,7 @@ def test_a_copy_allocates_its_own_bytes_and_a_fork_none_before_a_write(tiny):
 def test_the_machine_the_versions_and_the_plot_are_kept_and_the_report_fits_80_columns(tiny):
     printed, data, out = tiny
     assert data["machine"]["threads"] >= 1
+    assert data["run_seconds"] > 0
     assert data["packages"]["torch"] == importlib.metadata.version("torch")
     assert (out / "copying-cpu-speeds.png").stat().st_size > 10_000
     report = printed[: printed.index("Written to")].splitlines()
