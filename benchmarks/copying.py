@@ -132,7 +132,8 @@ def measure(options: Options) -> Results:
     """Measures and prints, a workload at a time."""
     begun = time.monotonic()
     results = Results(absent=missing([part for part in options.parts if part in METHODS_FOR]))
-    copying_report.show_legend()
+    if set(options.parts) != {"growth"}:
+        copying_report.show_legend()
     for part in options.parts:
         if part == "growth":
             results.growths = measure_growth(options)
