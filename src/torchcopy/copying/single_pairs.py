@@ -76,10 +76,6 @@ def sort_pair(d: Any, s: Any, writing: Writing) -> tuple[PairKind, Any, Any]:
     fault = writing.dtype_fault(d.dtype, s.dtype)
     if fault:
         raise PairFaultError(fault)
-    if d.is_conj():  # many tensors in one call: PyTorch takes such as sources only
-        d, s = d.conj(), s.conj()
-    if d.is_neg():
-        d, s = _torch_private.flip_negation(d), _torch_private.flip_negation(s)
     return "strided", d, s
 
 

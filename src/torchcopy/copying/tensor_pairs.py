@@ -105,7 +105,7 @@ def _quick_look(pairs: TensorPairs, writing: Writing) -> bool | None:
     try:
         for start in range(0, len(pairs.dsts), _GO):
             dsts, srcs = pairs.dsts[start : start + _GO], pairs.srcs[start : start + _GO]
-            if list(map(_shape, dsts)) != list(map(_shape, srcs)) or any(map(Tensor.is_neg, dsts)):
+            if list(map(_shape, dsts)) != list(map(_shape, srcs)):
                 return None
             if not all(map(Tensor.is_contiguous, dsts)) and any(map(repeats_bytes, dsts)):
                 return None
@@ -121,8 +121,6 @@ def _quick_look(pairs: TensorPairs, writing: Writing) -> bool | None:
     else:
         dtypes = set(zip(map(_dtype, pairs.dsts), map(_dtype, pairs.srcs), strict=True))
     if not all(writing.suits(d, s) for d, s in dtypes):
-        return None
-    if any(d.is_complex for d in dtypes_d) and any(map(Tensor.is_conj, pairs.dsts)):
         return None
     storages = set(addresses)
     return None if 0 in storages else len(storages) == len(addresses)

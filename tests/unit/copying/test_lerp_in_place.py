@@ -120,6 +120,21 @@ def test_no_element_moves_twice():
     assert_apart(base, ones)
 
 
+def test_a_conjugate_and_a_negative_view_among_others():
+    """PyTorch refuses a whole list for one of them: the others must not have moved before."""
+    conjugate, negative = torch.zeros(2, dtype=torch.cfloat).conj(), torch.zeros(2, dtype=torch.cfloat).conj().imag
+    for odd in (conjugate, negative):
+        dst, src = (
+            [torch.zeros(2), odd, torch.zeros(2)],
+            [torch.ones(2), torch.ones(2, dtype=odd.dtype), torch.ones(2)],
+        )
+        tc.lerp_(dst, src, 0.5)
+        assert holds(dst, [torch.full((2,), 0.5)] * 3)
+        tc.copy_(dst, src)
+        assert holds(dst, src)
+        assert_apart(dst, src)
+
+
 def test_within_one_memory():
     base = torch.arange(4.0)
     tc.lerp_(base[1:], base[:-1], 0.5)
