@@ -178,7 +178,13 @@ class TensorJobs:
 
     def _gather_views(self) -> None:
         """Has all views of the waiting storages copied together, also those that the walk has yet to meet."""
-        views = [t for t in self.sources if not (is_opaque(t) or _is_whole(t))]
+        converts, known = self.request.dtype is not None, 0
+        while known < len(self.sources):  # with a leaf comes its gradient, which may be a view too
+            known = len(self.sources)
+            self._gather_views_of([t for t in self.sources if not is_opaque(t) and (converts or not _is_whole(t))])
+
+    def _gather_views_of(self, views: list[Tensor]) -> None:
+        """The same for the storages of `views`."""
         if not views:
             return
         storages = set(_torch_private.storage_ids(views))
