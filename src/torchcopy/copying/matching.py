@@ -182,15 +182,13 @@ class Matching:
         if parameters is None or buffers is None or children is None:
             return None
         for table, (ds, ss) in ((d._parameters, parameters), (d._buffers, buffers)):
-            if self._run(ds, ss, (at_d, at_s), (".", "."), table.keys()):
-                continue
-            there = [
-                k for k in range(len(ds)) if ds[k] is not None or ss[k] is not None
-            ]  # not so with `bias=False`
-            names = list(table.keys())
-            self._several(
-                [names[k] for k in there], [ds[k] for k in there], [ss[k] for k in there], (at_d, "."), (at_s, ".")
-            )
+            if ds and not self._run(ds, ss, (at_d, at_s), (".", "."), table.keys()):
+                rows = zip(table.keys(), ds, ss, strict=True)
+                there = [
+                    row for row in rows if row[1] is not None or row[2] is not None
+                ]  # not so with `bias=False`
+                names, ds, ss = ([row[k] for row in there] for k in range(3))
+                self._several(names, ds, ss, (at_d, "."), (at_s, "."))
         return list(zip(d._modules.keys(), *children, strict=True)) if children[0] else []
 
     def _module_and_state_dict(self, d: Any, s: Any, at_d: Path, at_s: Path) -> None:

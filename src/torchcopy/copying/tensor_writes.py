@@ -81,7 +81,8 @@ def _wait_for(device: torch.device) -> None:
 def _batches(dsts: list[Tensor], srcs: list[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
     """All pairs at once on the CPU; elsewhere those together that one kernel can take."""
     if not torch.accelerator.is_available():
-        yield dsts, srcs
+        if dsts:
+            yield dsts, srcs
         return
     alike: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
     for d, s in zip(dsts, srcs, strict=True):
