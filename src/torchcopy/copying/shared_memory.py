@@ -24,7 +24,7 @@ class Entanglement:
     """What to heed when pairs are written, by their positions.
 
     Attributes:
-        done: nothing is to be written: the target is the source, or was written in an earlier pair.
+        done: nothing is to be written: the target is its source, or comes in an earlier pair.
         staged: the source has bytes that are written, so that it has to be copied first.
         in_order: the target has bytes of other targets, so that the last to be written counts.
         contradictory: (earlier, later): one target, and sources of different values.
@@ -63,6 +63,9 @@ def entanglement(dsts: Sequence[Tensor], srcs: Sequence[Tensor], positions: Iter
             contradictory.append((earlier, k))
     written = {k: targets[k] for k in first.values() if targets[k].view != sources[k].view}
     spans = _Spans(written)
+    while more := {k: targets[k] for k in first.values() if k not in written and spans.touch(targets[k])}:
+        written |= more  # its own source, but others write to it: it is to end with the values that it had
+        spans = _Spans(written)
     return Entanglement(
         done=frozenset(targets.keys() - written.keys()),
         staged=frozenset(k for k in written if spans.touch(sources[k])),

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from in_place_checks import assert_apart, assert_copied, assert_refused
 from torch import nn
 
@@ -180,6 +182,44 @@ def test_a_copied_model_forked_again():
     assert torch.equal(of_a.weight, old_a)
     assert torch.equal(of_b.weight, old_b)
     assert_apart([a, b], [of_a, of_b])
+
+
+# --- any views of a few memories -----------------------------------------------------------------------------
+
+VIEWS = st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(1, 2))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(VIEWS, VIEWS), min_size=1, max_size=5), st.sampled_from([None, 0.25]))
+def test_any_views_of_a_tensor_its_fork_and_another(pairs, weight):
+    """As if all new values were computed before the targets are written, one after another."""
+
+    def view(bases, spec):
+        base, start, stride = spec
+        return bases[base][start : start + 3 * stride : stride]
+
+    bases = [numbers(12), numbers(12), numbers(12) * 100]
+    expected = [base.clone() for base in bases]
+    bases[1] = tc.fork(bases[0])
+    new = [view(expected, s).clone() for _, s in pairs]
+    if weight is not None:
+        new = [torch.lerp(view(expected, d), n, weight) for (d, _), n in zip(pairs, new, strict=True)]
+    targets = [d for d, _ in pairs]
+    first = [targets.index(d) for d in targets]  # a tensor in two places is written once
+    contradictory = any(
+        not torch.equal(view(bases, pairs[k][1]), view(bases, pairs[j][1])) for k, j in enumerate(first)
+    )
+    for k in sorted(set(first)):
+        view(expected, targets[k]).copy_(new[k])
+    arguments = [view(bases, d) for d, _ in pairs], [view(bases, s) for _, s in pairs]
+    if contradictory:
+        before = [base.clone() for base in bases]
+        with pytest.raises(tc.InputError, match="tie them in src too"):
+            tc.copy_(*arguments) if weight is None else tc.lerp_(*arguments, weight)
+        assert all(map(torch.equal, bases, before))
+        return
+    tc.copy_(*arguments) if weight is None else tc.lerp_(*arguments, weight)
+    assert all(map(torch.equal, bases, expected))
 
 
 # --- autograd ------------------------------------------------------------------------------------------------
