@@ -89,13 +89,9 @@ class AnchorPool:
 
     # --- taking: the caller holds the lock -------------------------------------------------------------------
 
-    def unknown(self, addresses: Iterable[int]) -> bool:
-        """Whether none of these bytes has an anchor."""
-        return self._anchors.keys().isdisjoint(addresses)
-
-    def knows(self, address: int) -> bool:
-        """Whether the bytes at `address` have an anchor."""
-        return address in self._anchors
+    def known(self, addresses: Iterable[int]) -> list[bool]:
+        """Which of these bytes have an anchor."""
+        return list(map(self._anchors.__contains__, addresses))
 
     def hold(self, anchors: Mapping[int, Tensor], sources: Sequence[int]) -> None:
         """Keeps an anchor for the bytes at each address; `sources` are weak references to the storages there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from .. import _torch_private
 from .anchors import pool
 
 _PLAIN = frozenset({Tensor, torch.nn.Parameter})
+_is_quantized = attrgetter("is_quantized")
 
 
 def lazy_clones(sources: Sequence[Tensor], count: int = 1) -> list[list[Tensor | None]]:
@@ -69,18 +71,18 @@ def _at_once(sources: Sequence[Tensor], count: int) -> list[list[Tensor | None]]
 
     What was cloned before the misfit was found is dropped here, before another thread has seen it.
     """
-    if not (set(map(type, sources)) <= _PLAIN or all(map(_has_plain_type, sources))):
+    if not (_PLAIN.issuperset(map(type, sources)) or all(map(_has_plain_type, sources))):
         return None
-    if any(t.is_quantized for t in sources):
+    if any(map(_is_quantized, sources)):
         return None
     try:
         addresses = _torch_private.storage_addresses(sources)
-        if pool.unknown(addresses):
+        known = pool.known(addresses)
+        if True not in known:
             new, new_addresses = sources, addresses
         else:
-            known = list(map(pool.knows, addresses))
-            new = [t for t, k in zip(sources, known, strict=True) if not k]
-            new_addresses = [a for a, k in zip(addresses, known, strict=True) if not k]
+            new = [t for t, k in zip(sources, known, strict=True) if not k] if False in known else []
+            new_addresses = [a for a, k in zip(addresses, known, strict=True) if not k] if new else []
         anchors = dict(zip(new_addresses, _torch_private.strict_lazy_clones(new), strict=True))
         if len(anchors) < len(new) or 0 in anchors:  # two share their bytes, or one has none
             return None

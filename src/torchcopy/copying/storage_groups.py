@@ -60,7 +60,7 @@ def _plan(members: Sequence[Tensor], request: Request) -> _Plan:
     of_one_kind = all(_geometry(t) == _geometry(first) for t in others)
     if not of_one_kind and _some_convert(members, request):
         return _Apart(members)
-    if of_one_kind and not _stays_lazy(first, span_bytes(first), request):
+    if of_one_kind and (_fills_storage(first) or not _stays_lazy(first, span_bytes(first), request)):
         if is_dense(first) or not overlaps_itself(first):
             return _SameView(members, first)
         squeezed = squeeze_repeats(first)
@@ -74,6 +74,10 @@ def _some_convert(members: Sequence[Tensor], request: Request) -> bool:
     wanted = request.dtype
     dtypes = {t.dtype for t in members}
     return wanted is not None and len(dtypes) > 1 and any(d.is_floating_point and d != wanted for d in dtypes)
+
+
+def _fills_storage(t: Tensor) -> bool:
+    return t.is_contiguous() and t.nbytes == t.untyped_storage().nbytes()
 
 
 def _stays_lazy(member: Tensor, viewed_bytes: int, request: Request) -> bool:

@@ -7,7 +7,7 @@ storage that is only partly viewed, only that part is copied. All others get a s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter, eq
+from operator import and_, attrgetter, eq
 from typing import TYPE_CHECKING
 
 import torch
@@ -85,10 +85,13 @@ def _are_simple(sources: Sequence[Tensor], *, lazy: bool) -> list[bool]:
 
     A lazy clone takes the whole storage as it is, so there a tensor has to fill it.
     """
-    if lazy:
-        return list(map(eq, map(_bytes_of, sources), map(_stored_bytes, map(Tensor.untyped_storage, sources))))
     simple = list(map(Tensor.is_contiguous, sources))
-    return simple if all(simple) else list(map(is_dense, sources))
+    if not all(simple):
+        simple = list(map(is_dense, sources))
+    if lazy:
+        full = map(eq, map(_bytes_of, sources), map(_stored_bytes, map(Tensor.untyped_storage, sources)))
+        simple = list(map(and_, simple, full))
+    return simple
 
 
 def _odd_ones(storages: Sequence[int], simple: Sequence[bool]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,8 @@ class TensorJobs:
         self.request = request
         self.walk = walk
         self.sources: list[Tensor] = []
-        self.number: dict[int, int] = {}  # of each source, by id
+        self._number: dict[int, int] = {}
+        self._unnumbered: list[tuple[list[int], int]] = []  # the ids of a run, and the number of the first one
         self.places: list[tuple[Any, Any, int]] = []  # container, key, number of the source that belongs there
         self.runs: list[tuple[Any, list[Any], int]] = []  # mapping, its keys, number of the first one's source
         self.shells: dict[int, Tensor] = {}
@@ -59,16 +61,24 @@ class TensorJobs:
         """Whether there are tensors to copy."""
         return bool(self.sources)
 
+    @property
+    def number(self) -> dict[int, int]:
+        """The number of each source, by id. Runs are entered when somebody asks: often nobody does."""
+        for ids, first in self._unnumbered:
+            self._number.update(zip(ids, range(first, first + len(ids)), strict=True))
+        self._unnumbered.clear()
+        return self._number
+
     def later(self, t: Tensor, container: Any, key: Any) -> None:
         """Sees to it that the copy of `t` will stand in `container[key]`."""
         identity = id(t)
-        number = self.number.get(identity)
+        number = (self.number if self._unnumbered else self._number).get(identity)
         if number is None:
             known = self.walk.memo.get(identity)
             if known is not None:
                 container[key] = known
                 return
-            self.number[identity] = number = len(self.sources)
+            self._number[identity] = number = len(self.sources)
             self.sources.append(t)
             self.places.append((container, key, number))
             if t.__dict__ or self.request.grad or self.walk.inside_optimizer:
@@ -81,18 +91,18 @@ class TensorJobs:
         if self.request.grad or self.walk.inside_optimizer:
             return False
         ids = list(map(id, tensors))
-        first = len(self.sources)
+        distinct = set(ids)
         if (
             not _PLAIN.issuperset(map(type, tensors))
-            or len(set(ids)) < len(ids)
-            or not self.number.keys().isdisjoint(ids)
-            or not self.walk.memo.keys().isdisjoint(ids)
+            or len(distinct) < len(ids)
+            or not self.walk.memo.keys().isdisjoint(distinct)
+            or (self.sources and not self.number.keys().isdisjoint(distinct))
             or any(map(_attributes_of, tensors))
         ):
             return False
+        self._unnumbered.append((ids, len(self.sources)))
+        self.runs.append((container, list(names), len(self.sources)))
         self.sources += tensors
-        self.number.update(zip(ids, range(first, first + len(ids)), strict=True))
-        self.runs.append((container, list(names), first))
         return True
 
     def now(self, t: Tensor, plain: Tensor | None = None) -> Tensor:
@@ -232,14 +242,15 @@ class TensorJobs:
                 if number not in self.ready:
                     shell.data = copies[number]
                 copies[number] = shell
-        parameter = nn.Parameter
-        if parameter in set(map(type, sources)):
-            for c in [c for t, c in zip(sources, copies, strict=True) if type(t) is parameter]:
-                c.__class__ = parameter  # as PyTorch does when a lazy parameter materialises
+        if _PARAMETER in set(map(type, sources)):
+            for t, c in zip(sources, copies, strict=True):
+                if type(t) is _PARAMETER:
+                    c.__class__ = _PARAMETER  # as PyTorch does when a lazy parameter materialises
         wanted = self.request.requires_grad
         if wanted is None:
-            for c in [c for t, c in zip(sources, copies, strict=True) if t.requires_grad and t.is_leaf]:
-                c.requires_grad = True
+            for t, c in compress(zip(sources, copies, strict=True), map(_requires_grad, sources)):
+                if t.is_leaf:
+                    c.requires_grad = True
             for number in self.requiring:
                 copies[number].requires_grad = True
         else:
@@ -254,7 +265,8 @@ class TensorJobs:
 
     def _forget(self) -> None:
         self.sources, self.places, self.runs = [], [], []
-        self.number, self.shells, self.attributes, self.gradients = {}, {}, {}, {}
+        self._number, self.shells, self.attributes, self.gradients = {}, {}, {}, {}
+        self._unnumbered = []
         self.ready, self.requiring = set(), set()
 
 
@@ -269,5 +281,7 @@ def _is_copied_by_us(cls: type) -> bool:
     return issubclass(cls, Tensor) and cls.__deepcopy__ in (Tensor.__deepcopy__, nn.Parameter.__deepcopy__)
 
 
+_PARAMETER = nn.Parameter
 _PLAIN = frozenset({Tensor, nn.Parameter})
+_requires_grad = attrgetter("requires_grad")
 _attributes_of = attrgetter("__dict__")

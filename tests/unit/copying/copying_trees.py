@@ -48,7 +48,7 @@ _VIEWS = {
     "permuted": lambda b: b.view(2, 3, -1).permute(2, 0, 1),
     "expanded": lambda b: b[3:5, None].expand(2, 3),
     "one element many times": lambda b: b[5].expand(4),
-    "rows many times": lambda b: b.view(4, -1)[::2, None].expand(2, 3, -1),
+    "rows many times": lambda b: b.view(4, -1)[::2, None].expand(2, 2, -1),
     "windows": lambda b: b.unfold(0, 4, 2),
     "scalar": lambda b: b[2],
     "empty": lambda b: b[4:4],
