@@ -237,11 +237,10 @@ class TensorJobs:
 
     def _finish(self, sources: list[Tensor], copies: list[Tensor]) -> None:
         """Gives the copies their class and whether they require grad; the empty tensors get their memory."""
-        with torch.no_grad():
-            for number, shell in self.shells.items():
-                if number not in self.ready:
-                    shell.data = copies[number]
-                copies[number] = shell
+        for number, shell in self.shells.items():
+            if number not in self.ready:
+                shell.data = copies[number]
+            copies[number] = shell
         if _PARAMETER in set(map(type, sources)):
             for t, c in zip(sources, copies, strict=True):
                 if type(t) is _PARAMETER:
