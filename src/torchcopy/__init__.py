@@ -1,4 +1,4 @@
-"""What every way to copy a PyTorch tensor or model does and costs, measured on your machine."""
+"""Copies anything in PyTorch, and tells what every way to copy does and costs, measured on your machine."""
 
 from __future__ import annotations
 
