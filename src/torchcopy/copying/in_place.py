@@ -24,7 +24,7 @@ T = TypeVar("T")
 def copy_(dst: T, src: object, *, non_blocking: bool = False) -> T:
     """Copies `src` into `dst`, which keeps its tensors, their dtypes and their devices.
 
-    Both can be tensors, `nn.Module`s, optimizers, NumPy arrays, and any nesting of dicts, lists, tuples and
+    Both can be tensors, modules, optimizers, NumPy arrays, and any nesting of dicts, lists, tuples and
     dataclasses of them; a module, or an optimizer, goes with its state_dict too, on either side. They have to be
     alike in structure and shapes: every difference is found before the first byte is written, and a call that
     raises has changed nothing.
