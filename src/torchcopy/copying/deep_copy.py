@@ -234,13 +234,14 @@ def _copied_in_graph(
         looking.copy(obj)
         sources = list(looking.tensors.done)
         originals = [looking.tensors.originals.get(id(t), t) for t in sources]
+        copies = copy_in_graph(sources, request)
     except Uncopyable as error:
         raise error.explained(obj) from error
     finally:
         looking.close()
     memo = Memo() if memo is None else memo
     pairs = []
-    for original, t, copied in zip(originals, sources, copy_in_graph(sources, request), strict=True):
+    for original, t, copied in zip(originals, sources, copies, strict=True):
         if original is not t:
             with _torch_private.without_torch_function():
                 copied = copied.as_subclass(type(original))

@@ -12,6 +12,7 @@ from .. import _torch_private
 from .._errors import InputError
 from .._tensors import describe, span_bytes
 from .opaque import copy_opaque, is_opaque, place_alone
+from .refusals import check_have_values
 from .strides import is_dense
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
 
     Raises:
         InputError: gradients are not recorded here.
+        HasNoValues: a tensor on the meta device is wanted elsewhere.
     """
+    check_have_values(sources, request.device)
     for t in sources:
         if t.requires_grad and not torch.is_grad_enabled():
             raise InputError(

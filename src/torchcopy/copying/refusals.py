@@ -6,7 +6,10 @@ import copy
 import copyreg
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
 
 from .._errors import CopyError, InputError
 from .object_children import module_name
@@ -45,6 +48,30 @@ class KeepsNoModule(Uncopyable):
             "`params = tc.copy(dict(model.named_parameters()), graph='keep')`, and run the model with them, "
             "`torch.func.functional_call(model, params, inputs)`"
         )
+
+
+class HasNoValues(Uncopyable):
+    """Raised for a tensor on the meta device that is wanted elsewhere."""
+
+    def explained(self, root: object) -> Exception:
+        """The error for the caller: what to do instead."""
+        where = _place_of(self.culprit, root)
+        return InputError(
+            f"{where} is on the meta device and has no values to bring to another: give the module memory first, "
+            "`module.to_empty(device=...)`, and initialise it"
+        )
+
+
+def check_have_values(sources: Iterable[Tensor], device: torch.device | None) -> None:
+    """Whether all sources can be brought to `device`.
+
+    Raises:
+        HasNoValues: one is on the meta device, and the copy is to be elsewhere.
+    """
+    if device is not None and device.type != "meta":
+        for t in sources:
+            if t.is_meta:
+                raise HasNoValues(t)
 
 
 def _place_of(culprit: object, root: object) -> str:

@@ -17,6 +17,7 @@ from .. import _torch_private
 from .kept_graph import copy_in_graph
 from .new_memory import copy_whole
 from .opaque import copy_opaque, is_opaque
+from .refusals import check_have_values
 from .storage_groups import StorageGroup, rejoin
 from .strides import is_dense
 
@@ -29,7 +30,11 @@ def copy_tensors(sources: Sequence[Tensor], request: Request, early: Early | Non
     """A copy of each source, in order; plain tensors that do not require grad yet, unless the graph is kept.
 
     `early` has what was copied before: views of the same storages join in.
+
+    Raises:
+        HasNoValues: a tensor on the meta device is wanted elsewhere.
     """
+    check_have_values(sources, request.device)
     if request.graph == "keep":
         return copy_in_graph(sources, request)
     with torch.no_grad():

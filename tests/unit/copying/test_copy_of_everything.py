@@ -159,6 +159,12 @@ def test_a_tensor_of_any_kind(source, put, take, memory):
         assert copied.stride() == source.stride()
 
 
+@pytest.mark.parametrize("graph", ["detach", "keep"])
+def test_a_meta_tensor_has_no_values_for_another_device(graph):
+    with pytest.raises(tc.InputError, match=r"`obj\['w'\]` \(torch.Tensor\) is on the meta device"):
+        tc.copy({"w": torch.empty(2, device="meta")}, device="cpu", graph=graph)
+
+
 def test_a_meta_tensor_stays_one():
     copied = tc.copy((torch.empty(3, 4, device="meta"),))[0]
     assert copied.is_meta
