@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._errors import InputError
 from .._tensors import dtype_name
+from .collector import no_collection
 from .difference_wording import described
 from .matching import Matching
 from .new_values import assign_all
@@ -68,11 +69,12 @@ def copy_(dst: T, src: object, *, non_blocking: bool = False) -> T:
         Traceback (most recent call last):
         torchcopy.InputError: `copy_` wrote nothing: dst: expected float32[2] cpu, found float32[3] cpu: ...
     """
-    matching = Matching(dst, _broadcast(src, dst), assign=True)
-    pairs = checked_pairs(matching, _COPYING)
-    stage(pairs)
-    assign_all(matching.new_values)
-    write(pairs, non_blocking=non_blocking)
+    with no_collection():
+        matching = Matching(dst, _broadcast(src, dst), assign=True)
+        pairs = checked_pairs(matching, _COPYING)
+        stage(pairs)
+        assign_all(matching.new_values)
+        write(pairs, non_blocking=non_blocking)
     return dst
 
 
@@ -108,14 +110,15 @@ def lerp_(dst: T, src: object, weight: float | Tensor) -> T:
         {'w': tensor([0.2500, 0.2500]), 'steps': tensor(4)}
     """
     share = _checked_weight(weight)
-    matching = Matching(dst, _broadcast(src, dst), assign=False)
 
     def spare(d: Tensor, s: Tensor) -> Tensor:
         return d.clone().lerp_(s.to(d.device, d.dtype), share)
 
-    pairs = checked_pairs(matching, Writing("lerp_", _dtype_fault_of_lerp, spare))
-    stage(pairs, share)
-    write(pairs, share)
+    with no_collection():
+        matching = Matching(dst, _broadcast(src, dst), assign=False)
+        pairs = checked_pairs(matching, Writing("lerp_", _dtype_fault_of_lerp, spare))
+        stage(pairs, share)
+        write(pairs, share)
     return dst
 
 
