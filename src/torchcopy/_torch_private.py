@@ -13,15 +13,17 @@ import dataclasses
 import functools
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 _C: Any = torch._C  # its type stubs leave these functions out
 _UntypedStorage: Any = torch.UntypedStorage
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,21 +88,24 @@ def _check_lazy_clone() -> str:
 def _check_weak_storage() -> str:
     source = torch.arange(4.0)
     alias, address, probe = source.detach(), _C._data_address(source), StorageProbe()
-    (weak,) = weak_storages([source])
-    if probe.look(weak) != address or probe.sees_lazy():
+    weak = weak_storages([source, alias])
+    if weak[0] != weak[1] or weak[0] != _C._storage_id(source):
+        raise RuntimeError("it is not one number for one storage")
+    if probe.look(weak) != [address] * 2 or probe.are_lazy(weak) != [False] * 2:
         raise RuntimeError("it does not show the storage as it is")
     lazy = torch._lazy_clone(source)
     del source
-    if probe.look(weak) != address or not probe.sees_lazy() or not _C._is_cow_tensor(lazy):
+    if probe.look(weak) != [address] * 2 or probe.are_lazy(weak) != [True] * 2 or not _C._is_cow_tensor(lazy):
         raise RuntimeError("it does not show a lazy storage as it is")
     alias.add_(1)
-    if probe.look(weak) != _C._data_address(alias) or _C._data_address(alias) == address or probe.sees_lazy():
+    if probe.look(weak) != [_C._data_address(alias)] * 2 or _C._data_address(alias) == address:
         raise RuntimeError("it does not see a write")
+    if probe.are_lazy(weak) != [False] * 2:
+        raise RuntimeError("it does not see that a write ended the sharing")
     del alias
-    probe.look_away()
-    if expired_storages([weak]) != [True] or probe.look(weak) is not None:
+    if expired_storages(weak) != [True] * 2 or probe.look(weak) != [None] * 2:
         raise RuntimeError("it keeps the storage alive")
-    free_weak_storages([weak])
+    free_weak_storages(weak)
     return "sees a storage shared, written and freed, and does not keep it"
 
 
@@ -299,8 +304,7 @@ def weak_storages(tensors: Sequence[Tensor]) -> list[int]:
 
 def free_weak_storages(weak: Iterable[int]) -> None:
     """Frees weak references of `weak_storages`. Until then the storage's header, not its bytes, stays allocated."""
-    for reference in weak:
-        _UntypedStorage._free_weak_ref(reference)
+    deque(map(_UntypedStorage._free_weak_ref, weak), maxlen=0)
 
 
 def expired_storages(weak: Sequence[int]) -> list[bool]:
@@ -315,8 +319,31 @@ class StorageProbe:
         self._tensors: dict[torch.device, Tensor] = {}
         self._last: Tensor | None = None
 
-    def look(self, weak: int) -> int | None:
-        """Address of the storage's bytes; None where the storage is gone. It is kept until the next look."""
+    def look(self, weak: Sequence[int]) -> list[int | None]:
+        """Address of each storage's bytes; None where the storage is gone."""
+        return self._ask(_C._data_address, weak)
+
+    def are_lazy(self, weak: Sequence[int]) -> list[bool | None]:
+        """Whether each storage is copy-on-write; None where it is gone."""
+        return self._ask(_C._is_cow_tensor, weak)
+
+    def _ask(self, question: Callable[[Tensor], _T], weak: Sequence[int]) -> list[_T | None]:
+        with below_autograd():
+            try:
+                if self._last is not None:
+                    # One at a time goes through all `map`s, so that no storage is kept longer than it takes.
+                    storages = map(_UntypedStorage._new_with_weak_ptr, weak)
+                    return list(map(question, map(self._last.set_, storages)))
+            except (TypeError, RuntimeError):  # one is gone, or on another device
+                pass
+            finally:
+                self._look_away()
+            try:
+                return [self._ask_one(question, reference) for reference in weak]
+            finally:
+                self._look_away()
+
+    def _ask_one(self, question: Callable[[Tensor], _T], weak: int) -> _T | None:
         storage = _UntypedStorage._new_with_weak_ptr(weak)
         if storage is None:
             return None
@@ -326,16 +353,11 @@ class StorageProbe:
                 tensor = torch.empty(0, dtype=torch.uint8, device=storage.device)
             self._tensors[storage.device] = tensor
         if tensor is not self._last:
-            self.look_away()
+            self._look_away()
         self._last = tensor
-        tensor.set_(storage)
-        return int(_C._data_address(tensor))
+        return question(tensor.set_(storage))
 
-    def sees_lazy(self) -> bool:
-        """Whether the storage looked at last is copy-on-write."""
-        return bool(_C._is_cow_tensor(self._last))
-
-    def look_away(self) -> None:
+    def _look_away(self) -> None:
         """Lets go of the storage looked at last."""
         if self._last is not None:
             self._last.set_()  # type: ignore[call-overload]  # no arguments: an empty storage

@@ -17,8 +17,10 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import compress, repeat
+from operator import eq, ne, not_
+from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
@@ -32,13 +34,14 @@ _SHARE = 0.02
 _GRACE_S = 0.05
 # Sweeps without anything to look at before the thread ends: starting one costs as much as 100 lazy clones.
 _IDLE_SWEEPS = 4
-# The lock is let go after so many anchors, so that a fork does not wait for a whole sweep.
-_AT_ONCE = 256
-# From so many clones of one storage on, dead ones are forgotten even while another one still shares its bytes.
-_MANY_SIBLINGS = 8
-# From so many anchors on, or from twice those of the last sweep, a fork sweeps itself: the thread may be starved.
+# The lock is let go after so many storages, so that a fork does not wait for a whole sweep.
+_AT_ONCE = 512
+# From so many anchors on a fork sweeps itself, as the thread may be starved. With each quarter more it asks who
+# died, which is quick; with each doubling, who was written.
 _SWEEP_AT = 2048
-_NONE: Mapping[int, int] = {}
+_MORE_TO_SWEEP, _MORE_TO_LOOK = 1.25, 2
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,31 +61,46 @@ class AnchorReport:
         return dataclasses.asdict(self)
 
 
+class _Joined:
+    """Storages that share the bytes at some addresses from now on, as weak references, one an address."""
+
+    __slots__ = ("addresses", "again", "weak")
+
+    def __init__(self, addresses: Sequence[int], weak: Sequence[int]) -> None:
+        self.addresses, self.weak = addresses, weak
+        self.again: list[bool] | None = None  # which of them were watched before
+
+
 class AnchorPool:
     """The anchors of one process, and the thread that lets them go. `lock` guards every lazy clone made.
 
     A context is known by the address of its bytes: while the anchor keeps them, nothing else can have it.
     The storages that share them, the *siblings*, are watched through weak references: a tensor would keep them
-    alive, and `p.data = x` changes the storage behind a tensor.
+    alive, and `p.data = x` changes the storage behind a tensor. A weak reference is a number that no other storage
+    has until it is freed; it is freed when the storage is not watched any more.
+
+    All is done with many storages in a call, at the speed of C: `map`, `compress`, sets and dicts of numbers.
 
     The garbage collector may run a finaliser in the midst of anything here, on the thread that has the lock.
     Such a finaliser may make lazy clones, but lets no anchor go while `busy`: it might be one that the code around
-    it has just found held, or has found free and is about to let go itself.
+    it has just found held, or has found free and is about to let go itself. And Ctrl-C may end anything here
+    between two steps: their order is such that an anchor or a weak reference may then be left over, but none is
+    let go too early.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.busy = False
         self._inherited: list[object] = []
-        self._forget()
+        self._forget_all()
 
-    def _forget(self) -> None:
+    def _forget_all(self) -> None:
         self._anchors: dict[int, Tensor] = {}
-        self._siblings: dict[int, dict[int, None]] = {}
-        self._joined: deque[tuple[Sequence[int], Sequence[int]]] = deque()
-        self._not_before: dict[int, float] = {}
+        self._watched: dict[int, int] = {}  # weak reference of a storage: address of the bytes that it shares
+        self._joined: deque[_Joined] = deque()  # not among the watched yet
+        self._giving_up: deque[tuple[float, Sequence[int | None]]] = deque()  # until when, which bytes
         self._probe = _torch_private.StorageProbe()
-        self._sweep_at = _SWEEP_AT
+        self._sweep_at = self._look_at = _SWEEP_AT
         self._pause_s = _SOONEST_S
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -99,8 +117,11 @@ class AnchorPool:
         self._anchors.update(anchors)
 
     def join(self, addresses: Sequence[int], siblings: Sequence[int]) -> None:
-        """Notes that storages, given by weak references, share the bytes at these addresses."""
-        self._joined.append((addresses, siblings))
+        """Notes that storages, given by weak references, share the bytes at these addresses.
+
+        A storage that shared others before has given those up: nobody writes it while it is forked.
+        """
+        self._joined.append(_Joined(addresses, siblings))
 
     def watch(self) -> None:
         """Sees to it that somebody sweeps, if lazy clones were made."""
@@ -114,103 +135,159 @@ class AnchorPool:
             except RuntimeError:  # no more threads, or the interpreter goes down: later forks try again
                 self._thread = None
         if len(self._anchors) >= self._sweep_at:
-            self._visit(list(self._anchors), self._release_if_due)
-            self._sweep_at = max(_SWEEP_AT, 2 * len(self._anchors))
+            self._undisturbed(self._sweep_at_once)
+
+    def _sweep_at_once(self) -> None:
+        self._take_in()
+        self._drop_dead(self._watched)
+        self._release_due()
+        if len(self._anchors) >= self._look_at:
+            self._look(self._newest_first(), set())
+            self._release_due()
+            self._look_at = _later(_MORE_TO_LOOK, self._anchors)
+        self._sweep_at = _later(_MORE_TO_SWEEP, self._anchors)
 
     # --- letting go ------------------------------------------------------------------------------------------
 
     def sweep(self, stop: threading.Event | None = None) -> None:
-        """Lets every anchor go that is not needed any more, or those that come before `stop` is set."""
+        """Lets every anchor go that is not needed any more, unless `stop` is set meanwhile."""
+        shared: set[int] = set()
         with self.lock:
-            addresses = list(self._anchors)
-        for start in range(0, len(addresses), _AT_ONCE):
+            watched = self._undisturbed(self._newest_first) or []
+        for start in range(0, len(watched), _AT_ONCE):
             if stop is not None and stop.is_set():
                 return
             with self.lock:
-                self._visit(addresses[start : start + _AT_ONCE], self._release_if_due)
+                self._undisturbed(self._look, watched[start : start + _AT_ONCE], shared)
         with self.lock:
-            self._sweep_at = max(_SWEEP_AT, 2 * len(self._anchors))
+            self._undisturbed(self._release_due)
+            self._sweep_at = _later(_MORE_TO_SWEEP, self._anchors)
+            self._look_at = _later(_MORE_TO_LOOK, self._anchors)
 
-    def _visit(
-        self, addresses: Iterable[int], visit: Callable[[int], object], own: Mapping[int, int] = _NONE
-    ) -> int:
-        """Calls `visit` with those addresses whose bytes only anchors have, or the storage that `own` names too.
-
-        Returns how many they were. Under the lock; does nothing in a finaliser that disturbs other work under it.
-        """
+    def _undisturbed(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
+        """Does the work under the lock, unless this is a finaliser that disturbs other work under it."""
         if self.busy:
-            return 0
+            return None
         self.busy = True
         try:
-            self._take_in()
-            alone = [a for a in addresses if a in self._anchors and not self._shared(a, own.get(a))]
-            for address in alone:
-                visit(address)
-            return len(alone)
+            return work(*args, **kwargs)
         finally:
             self.busy = False
-            self._probe.look_away()
+
+    def _newest_first(self) -> list[int]:
+        self._take_in()
+        return list(reversed(self._watched))
 
     def _take_in(self) -> None:
-        """Sorts by address what joined since the last time: work that a fork need not wait for."""
-        joined = self._joined
+        """Watches the storages that joined since the last time: work that a fork need not wait for."""
+        joined, watched = self._joined, self._watched
         while joined:
-            for address, weak in zip(*joined[0], strict=True):
-                self._siblings.setdefault(address, {})[weak] = None
+            some = joined[0]
+            if some.again is None:
+                some.again = list(map(watched.__contains__, some.weak))
+            watched.update(zip(some.weak, some.addresses, strict=True))
             joined.popleft()
+            if True in some.again:
+                _torch_private.free_weak_storages(compress(some.weak, some.again))
 
-    def _shared(self, address: int, own: int | None) -> bool:
-        """Whether a sibling but `own` still shares the bytes. Siblings before the first that does are forgotten.
+    def _look(self, storages: Iterable[int], shared: set[int]) -> None:
+        """Watches those no more that share their bytes no more; adds to `shared` which bytes are shared.
 
-        A sibling whose bytes are elsewhere was written: PyTorch sets the new address after it has given up, and
+        One sibling that has the bytes is enough: the others at the same address are only asked whether they died.
+
+        One whose bytes are elsewhere was written: PyTorch sets the new address after it has given up, and
         the context itself makes the last owner wait for its unlocking. One that died has given up, too, but on a
         thread without the interpreter's lock it may be just about to. So might one be that is lazy at another
         address: it may have been resized, which sets the address first.
         """
-        siblings = self._siblings.get(address, {})
-        if len(siblings) >= _MANY_SIBLINGS:
-            self._forget_dead(address)
-        for weak in [weak for weak in reversed(siblings) if weak != own]:
-            try:
-                seen = self._probe.look(weak)
-                if seen == address:
-                    return True
-                gave_up = seen is not None and not self._probe.sees_lazy()
-            except RuntimeError:  # its bytes may not be looked at, or its device is in trouble
-                return True
-            self._forget_sibling(address, weak, gave_up=gave_up)
-        return False
+        left = self._drop_dead(storages)
+        addresses = map(self._watched.get, left)
+        where = {w: a for w, a in zip(left, addresses, strict=True) if a is not None and a not in shared}
+        while where:
+            one_each = dict(zip(where.values(), where, strict=True))
+            seen = self._see(list(one_each.values()), list(one_each))
+            shared.update(compress(one_each, map(eq, one_each, seen)))
+            elsewhere = set(compress(one_each.values(), map(ne, one_each, seen)))
+            self._drop_elsewhere(elsewhere)
+            where = {w: a for w, a in where.items() if a not in shared and w not in elsewhere}
 
-    def _forget_dead(self, address: int) -> None:
-        siblings = list(self._siblings[address])
-        for weak, dead in zip(siblings, _torch_private.expired_storages(siblings), strict=True):
-            if dead:
-                self._forget_sibling(address, weak, gave_up=False)
+    def _see(self, storages: list[int], addresses: list[int]) -> list[int | None]:
+        """Where the bytes of each are now. Those that may not be looked at count as unchanged."""
+        try:
+            return self._probe.look(storages)
+        except RuntimeError:  # a device is in trouble, or one of them has no bytes that may be looked at
+            if len(storages) == 1:
+                return [*addresses]
+        middle = len(storages) // 2
+        halves = slice(None, middle), slice(middle, None)
+        return [seen for half in halves for seen in self._see(storages[half], addresses[half])]
 
-    def _forget_sibling(self, address: int, weak: int, *, gave_up: bool) -> None:
+    def _drop_dead(self, storages: Iterable[int]) -> list[int]:
+        """Watches those no more that are gone; returns the others, of those that are watched."""
+        watched = list(filter(self._watched.__contains__, storages))
+        dead = _torch_private.expired_storages(watched)
+        self._drop(list(compress(watched, dead)), gave_up=False)
+        return list(compress(watched, map(not_, dead)))
+
+    def _drop_elsewhere(self, storages: Collection[int]) -> None:
+        if not storages:
+            return
+        weak = list(storages)
+        try:
+            lazy = self._probe.are_lazy(weak)
+        except RuntimeError:
+            lazy = [None] * len(weak)
+        written = [state is False for state in lazy]
+        self._drop(list(compress(weak, written)), gave_up=True)
+        self._drop(list(compress(weak, map(not_, written))), gave_up=False)
+
+    def _drop(self, storages: Sequence[int], *, gave_up: bool) -> None:
+        """Watches them no more. Where they may be just about to give up, the anchors stay for a moment."""
+        if not storages:
+            return
         self._pause_s = _SOONEST_S
-        if not gave_up:
-            self._not_before[address] = time.monotonic() + _GRACE_S
         # Where a finaliser has forked the process in the midst of this, the child has nothing to forget.
-        if address in self._siblings:
-            del self._siblings[address][weak]
-            _torch_private.free_weak_storages((weak,))
+        mine = list(filter(self._watched.__contains__, storages))
+        if not gave_up:
+            self._giving_up.append((time.monotonic() + _GRACE_S, list(map(self._watched.get, mine))))
+        deque(map(self._watched.pop, mine, repeat(None)), maxlen=0)
+        _torch_private.free_weak_storages(mine)
 
-    def _release_if_due(self, address: int) -> None:
-        if time.monotonic() >= self._not_before.get(address, 0.0):
-            self._release(address)
+    def _release_due(self) -> None:
+        """Lets the anchors go whose bytes nobody shares, but those that somebody may be just giving up."""
+        known = set(self._anchors)  # first: whoever shares these has joined before
+        self._take_in()
+        now, giving_up = time.monotonic(), self._giving_up
+        while giving_up and giving_up[0][0] <= now:
+            giving_up.popleft()
+        known.difference_update(self._watched.values(), *(addresses for _, addresses in giving_up))
+        self._release(known)
 
-    def _release(self, address: int) -> None:
-        _torch_private.free_weak_storages(self._siblings.pop(address, {}))
-        self._not_before.pop(address, None)
-        self._anchors.pop(address, None)  # the bytes go here, unless another anchor or a tensor has them
+    def _release(self, addresses: Iterable[int]) -> None:
+        # All are taken out before the bytes of the first one go: another fork may get its address at once.
+        anchors = list(map(self._anchors.pop, addresses, repeat(None)))
+        while anchors:
+            del anchors[-_AT_ONCE:]  # the bytes go here, unless a tensor has them
 
     def let_go(self, tensors: Sequence[Tensor]) -> int:
         """See `let_go`."""
         with self.lock, _torch_private.outside_modes():
             addresses = map(_torch_private.storage_address, tensors)
             own = dict(zip(addresses, map(_torch_private.storage_id, tensors), strict=True))
-            return self._visit(own, self._release, own)
+            return self._undisturbed(self._let_go, own) or 0
+
+    def _let_go(self, own: Mapping[int, int]) -> int:
+        """`own` has the storages that may keep the bytes at these addresses."""
+        alone = own.keys() & self._anchors.keys()
+        self._take_in()
+        there = list(compress(self._watched, map(alone.__contains__, self._watched.values())))
+        others = [weak for weak in there if weak != own[self._watched[weak]]]
+        shared: set[int] = set()
+        self._look(reversed(others), shared)
+        alone.difference_update(shared, *(some.addresses for some in tuple(self._joined)))  # by a finaliser
+        self._drop([weak for weak in there if self._watched.get(weak) in alone], gave_up=True)
+        self._release(alone)
+        return len(alone)
 
     # --- asking ----------------------------------------------------------------------------------------------
 
@@ -220,10 +297,14 @@ class AnchorPool:
     def report(self) -> AnchorReport:
         """What the anchors hold now. Looks at each; lets none go."""
         with self.lock, _torch_private.outside_modes():
-            alone: list[int] = []
-            self._visit(list(self._anchors), alone.append)
-            held = sum(self._anchors[address].untyped_storage().nbytes() for address in alone)
-            return AnchorReport(len(self._anchors), held)
+            alone = self._undisturbed(self._unshared) or ()
+            return AnchorReport(len(self._anchors), sum(t.untyped_storage().nbytes() for t in alone))
+
+    def _unshared(self) -> list[Tensor]:
+        known = dict(self._anchors)
+        shared: set[int] = set()
+        self._look(self._newest_first(), shared)
+        return [anchor for address, anchor in known.items() if address not in shared]
 
     # --- the thread ------------------------------------------------------------------------------------------
 
@@ -264,7 +345,11 @@ class AnchorPool:
         """
         self.lock = threading.RLock()
         self._inherited.append(self._anchors)
-        self._forget()
+        self._forget_all()
+
+
+def _later(factor: float, anchors: Collection[int]) -> int:
+    return max(_SWEEP_AT, int(factor * len(anchors)) + 1)
 
 
 pool = AnchorPool()

@@ -202,7 +202,7 @@ def test_dead_forks_are_forgotten_while_another_lives(no_thread, clock):
     for _ in range(100):
         lazy_clone(source)
     assert anchors.settle() == 1
-    assert sum(map(len, pool._siblings.values())) < anchors._MANY_SIBLINGS
+    assert sorted(pool._watched) == sorted(private.storage_ids([source, keep]))
     source.add_(1)
     keep.add_(2)
     clock.now += 1
@@ -419,24 +419,44 @@ def disturb(monkeypatch):
     return disturb
 
 
+@pytest.fixture
+def disturb_letting_go(monkeypatch):
+    """The same, in the midst of the anchors that are let go together."""
+
+    def disturb_letting_go(finaliser):
+        waiting = [finaliser]
+
+        class Disturbed(dict):
+            def pop(self, *args):
+                popped = super().pop(*args)
+                if waiting:
+                    waiting.pop()()
+                return popped
+
+        monkeypatch.setattr(pool, "_anchors", Disturbed(pool._anchors))
+        return waiting
+
+    return disturb_letting_go
+
+
 def _settle_and_report(*tensors):
     anchors.settle(), anchors.report(), anchors.let_go(tensors)
 
 
-def test_a_finaliser_that_settles_while_anchors_go(no_thread, disturb):
+def test_a_finaliser_that_settles_while_anchors_go(no_thread, disturb_letting_go):
     """It once let go of what the sweep around it was about to let go: a `KeyError` ended the thread."""
     sources = [torch.full((3,), float(i)) for i in range(4)]
     (clones,) = lazy_clones(sources)
     for t in (*sources, *clones):
         t.add_(1)
-    anchors.report()  # has forgotten the siblings: the next sweep goes straight to letting go
-    waiting = disturb("free_weak_storages", _settle_and_report)
+    waiting = disturb_letting_go(_settle_and_report)
     assert anchors.settle() == 0
     assert not waiting
     assert [t[0].item() for t in (*sources, *clones)] == [1, 2, 3, 4] * 2
 
 
-def test_a_finaliser_that_forks_while_anchors_go(no_thread, disturb, monkeypatch):
+@pytest.mark.parametrize("moment", ["weak references are freed", "anchors are let go", "the dead are sought"])
+def test_a_finaliser_that_forks_while_anchors_go(no_thread, disturb, disturb_letting_go, monkeypatch, moment):
     """Its fork may get the very address that has just come free, and its anchor has to stay."""
     monkeypatch.setattr(anchors, "_SWEEP_AT", 1)
     monkeypatch.setattr(pool, "_sweep_at", 1)
@@ -451,7 +471,10 @@ def test_a_finaliser_that_forks_while_anchors_go(no_thread, disturb, monkeypatch
     (clones,) = lazy_clones(sources)
     for t in (*sources, *clones):
         t.add_(1)
-    waiting = disturb("free_weak_storages", fork)
+    if moment == "anchors are let go":
+        waiting = disturb_letting_go(fork)
+    else:
+        waiting = disturb("free_weak_storages" if "weak" in moment else "expired_storages", fork)
     anchors.settle()
     assert not waiting
     assert anchors.settle() == 20
