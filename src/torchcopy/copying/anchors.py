@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import os
+import queue
 import threading
 import time
 from collections import deque
@@ -36,10 +37,9 @@ _GRACE_S = 0.05
 _IDLE_SWEEPS = 4
 # The lock is let go after so many storages, so that a fork does not wait for a whole sweep.
 _AT_ONCE = 512
-# From so many anchors on a fork sweeps itself, as the thread may be starved. With each quarter more it asks who
-# died, which is quick; with each doubling, who was written.
-_SWEEP_AT = 2048
-_MORE_TO_SWEEP, _MORE_TO_LOOK = 1.25, 2
+# From so many anchors on, or from a quarter more than the last sweep left, a fork wakes the thread, which asks who
+# died. From so many, or from twice as many, it does so itself, and asks who was written: the thread may be starved.
+_WAKE_AT, _SWEEP_AT = 1536, 2048
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -100,10 +100,11 @@ class AnchorPool:
         self._joined: deque[_Joined] = deque()  # not among the watched yet
         self._giving_up: deque[tuple[float, Sequence[int | None]]] = deque()  # until when, which bytes
         self._probe = _torch_private.StorageProbe()
-        self._sweep_at = self._look_at = _SWEEP_AT
+        self._wake_at, self._sweep_at = _WAKE_AT, _SWEEP_AT
         self._pause_s = _SOONEST_S
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._calls: queue.SimpleQueue[None] = queue.SimpleQueue()  # to the thread; a finaliser may call, too
 
     # --- taking: the caller holds the lock -------------------------------------------------------------------
 
@@ -136,16 +137,26 @@ class AnchorPool:
                 self._thread = None
         if len(self._anchors) >= self._sweep_at:
             self._undisturbed(self._sweep_at_once)
+        elif len(self._anchors) >= self._wake_at:
+            self._wake_at = self._sweep_at  # one call is enough
+            self._calls.put(None)
 
     def _sweep_at_once(self) -> None:
+        self._drop_and_release()
+        if len(self._anchors) >= self._sweep_at:
+            self._look(self._newest_first(), set())
+            self._release_due()
+        self._expect_more()
+
+    def _drop_and_release(self) -> None:
+        """Asks only who died: that is quick."""
         self._take_in()
         self._drop_dead(self._watched)
         self._release_due()
-        if len(self._anchors) >= self._look_at:
-            self._look(self._newest_first(), set())
-            self._release_due()
-            self._look_at = _later(_MORE_TO_LOOK, self._anchors)
-        self._sweep_at = _later(_MORE_TO_SWEEP, self._anchors)
+
+    def _expect_more(self) -> None:
+        self._wake_at = max(_WAKE_AT, 5 * len(self._anchors) // 4)
+        self._sweep_at = max(_SWEEP_AT, 2 * len(self._anchors))
 
     # --- letting go ------------------------------------------------------------------------------------------
 
@@ -161,8 +172,7 @@ class AnchorPool:
                 self._undisturbed(self._look, watched[start : start + _AT_ONCE], shared)
         with self.lock:
             self._undisturbed(self._release_due)
-            self._sweep_at = _later(_MORE_TO_SWEEP, self._anchors)
-            self._look_at = _later(_MORE_TO_LOOK, self._anchors)
+            self._expect_more()
 
     def _undisturbed(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
         """Does the work under the lock, unless this is a finaliser that disturbs other work under it."""
@@ -263,11 +273,13 @@ class AnchorPool:
         known.difference_update(self._watched.values(), *(addresses for _, addresses in giving_up))
         self._release(known)
 
-    def _release(self, addresses: Iterable[int]) -> None:
+    def _release(self, addresses: Collection[int]) -> None:
         # All are taken out before the bytes of the first one go: another fork may get its address at once.
+        # In the order in which they were made, which is how they lie in memory.
+        addresses = list(compress(self._anchors, map(addresses.__contains__, self._anchors)))
         anchors = list(map(self._anchors.pop, addresses, repeat(None)))
         while anchors:
-            del anchors[-_AT_ONCE:]  # the bytes go here, unless a tensor has them
+            del anchors[:_AT_ONCE]  # the bytes go here, unless a tensor has them
 
     def let_go(self, tensors: Sequence[Tensor]) -> int:
         """See `let_go`."""
@@ -317,8 +329,18 @@ class AnchorPool:
                     self._thread = None
 
     def _sweep_on(self) -> None:
-        closing, pause, idle = self._closing, self._pause_s, 0
-        while not closing.wait(pause):
+        closing, calls, pause, idle = self._closing, self._calls, self._pause_s, 0
+        due = time.monotonic() + pause
+        while not closing.is_set():
+            try:
+                calls.get(timeout=max(0.0, due - time.monotonic()))
+            except queue.Empty:
+                pass
+            else:
+                with self.lock:
+                    self._undisturbed(self._drop_and_release)
+                    self._wake_at = max(_WAKE_AT, 5 * len(self._anchors) // 4)
+                continue
             start = time.thread_time()
             self.sweep(closing)
             cost = time.thread_time() - start
@@ -329,10 +351,12 @@ class AnchorPool:
                     return
                 pause = max(self._pause_s if self._anchors else _LATEST_S, cost / _SHARE)
                 self._pause_s = min(1.5 * self._pause_s, _LATEST_S)
+            due = time.monotonic() + pause
 
     def close(self) -> None:
         """Ends the thread before the interpreter goes down; anchors that are left go with the process."""
         self._closing.set()
+        self._calls.put(None)
         thread = self._thread
         if thread is not None:
             thread.join(timeout=1.0)
@@ -346,10 +370,6 @@ class AnchorPool:
         self.lock = threading.RLock()
         self._inherited.append(self._anchors)
         self._forget_all()
-
-
-def _later(factor: float, anchors: Collection[int]) -> int:
-    return max(_SWEEP_AT, int(factor * len(anchors)) + 1)
 
 
 pool = AnchorPool()

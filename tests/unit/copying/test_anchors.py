@@ -353,6 +353,25 @@ def test_forks_sweep_when_the_thread_does_not_get_to(no_thread, monkeypatch):
     source.add_(1)
 
 
+def test_forks_wake_the_thread_when_there_are_many(monkeypatch):
+    assert wait_for(lambda: pool._thread is None)
+    monkeypatch.setattr(anchors, "_GRACE_S", 0.0)
+    monkeypatch.setattr(anchors, "_WAKE_AT", 20)
+    monkeypatch.setattr(pool, "_wake_at", 20)
+    monkeypatch.setattr(pool, "sweep", lambda stop=None: None)  # what it would do by itself
+    source = torch.zeros(3)
+    clone = lazy_clone(source)
+    for _ in range(18):
+        lazy_clone(torch.zeros(3))
+    time.sleep(0.1)
+    assert len(pool) == 19
+    lazy_clone(torch.zeros(3))
+    assert wait_for(lambda: len(pool) == 1)
+    source.add_(1)
+    clone.add_(2)
+    assert (source.tolist(), clone.tolist()) == ([1, 1, 1], [2, 2, 2])
+
+
 def test_a_sweep_in_several_steps(no_thread, monkeypatch):
     monkeypatch.setattr(anchors, "_AT_ONCE", 2)
     sources = [torch.zeros(3) for _ in range(7)]
