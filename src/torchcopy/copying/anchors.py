@@ -12,7 +12,6 @@ docs/decisions/0007-copy-on-write-across-threads.md has the argument in full.
 from __future__ import annotations
 
 import atexit
-import dataclasses
 import os
 import queue
 import threading
@@ -21,11 +20,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import compress, repeat
 from operator import eq, ne, not_
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from torch import Tensor
 
 from .. import _torch_private
+from .anchor_report import AnchorReport
 
 # Between two sweeps: as short as this after lazy clones were made, as long as that while nothing changes.
 _SOONEST_S, _LATEST_S = 0.02, 0.25
@@ -42,23 +42,6 @@ _AT_ONCE = 512
 _WAKE_AT, _SWEEP_AT = 1536, 2048
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-@dataclasses.dataclass(frozen=True)
-class AnchorReport:
-    """What anchors hold at one moment.
-
-    Attributes:
-        anchors: buffers that are, or until a moment ago were, shared by lazy clones.
-        held_bytes: bytes of those that nothing but their anchor keeps alive any more.
-    """
-
-    anchors: int
-    held_bytes: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record as plain data, ready for JSON."""
-        return dataclasses.asdict(self)
 
 
 class _Joined:
