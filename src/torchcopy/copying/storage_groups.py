@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -115,13 +116,14 @@ class _Flat:
         self,
         members: Sequence[Tensor],
         dtype: torch.dtype,
-        places: Sequence[tuple[int, int, int]],
+        places: Sequence[tuple[int, int]],
         unit: Tensor | None = None,
         packed: Tensor | None = None,
     ) -> None:
         self.members = members
         self.dtype = dtype
-        self.places = places  # of each stretch: first byte in the source, last, first byte in the flat tensor
+        self.places = places  # of each stretch, in order: first byte in the source, first byte in the flat tensor
+        self.starts = [lo for lo, _ in places]
         self.units: list[Tensor] = [] if unit is None else [unit]
         self.packed = packed  # that tensor, where there are several
 
@@ -131,7 +133,7 @@ class _Flat:
 
     def _view(self, flat: Tensor, t: Tensor) -> Tensor:
         begin = int(t.storage_offset()) * t.element_size()
-        lo, _, at = next(place for place in self.places if place[0] <= begin <= place[1])
+        lo, at = self.places[bisect.bisect_right(self.starts, begin) - 1]
         offset = (at + begin - lo) // t.element_size()
         dtype = flat.dtype if t.dtype == self.dtype else t.dtype
         return view_storage(flat, int(flat.storage_offset()) + offset if dtype == flat.dtype else offset, t, dtype)
@@ -149,13 +151,13 @@ def _flat_plan(members: Sequence[Tensor], request: Request) -> _Flat:
         parts = [(0, stored_bytes // item * item)]
     places, size = [], 0
     for lo, hi in parts:
-        places.append((lo, hi, size))
+        places.append((lo, size))
         size += -(-(hi - lo) // _ALIGNMENT) * _ALIGNMENT
     if len(parts) == 1:
         return _Flat(members, dtype, places, unit=flat_view(members[0], dtype, *parts[0]))
     wanted = request.dtype if request.dtype is not None and dtype.is_floating_point else dtype
     packed = torch.empty(size // item, dtype=wanted, device=request.device or members[0].device)
-    for lo, hi, at in places:
+    for (lo, hi), (_, at) in zip(parts, places, strict=True):
         packed[at // item : (at + hi - lo) // item].copy_(flat_view(members[0], dtype, lo, hi))
     return _Flat(members, dtype, places, packed=packed)
 

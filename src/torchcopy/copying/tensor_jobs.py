@@ -186,6 +186,15 @@ class TensorJobs:
         is_shared = self.request.is_shared
         return {id(x): x for x in held_objects(self.walk.root) if _is_copied_by_us(type(x)) or is_shared(x)}
 
+    @functools.cached_property
+    def _reachable_by_storage(self) -> dict[int, list[Tensor]]:
+        """The same tensors by storage, those that are copied; each storage until its views have been gathered."""
+        found: dict[int, list[Tensor]] = {}
+        for t in self.reachable.values():
+            if not self.request.is_shared(t) and has_storage(t):
+                found.setdefault(_torch_private.storage_id(t), []).append(t)
+        return found
+
     def _gather_views(self) -> None:
         """Has all views of the waiting storages copied together, also those that the walk has yet to meet."""
         converts, known = self.request.dtype is not None, 0
@@ -197,13 +206,11 @@ class TensorJobs:
         """The same for the storages of `views`."""
         if not views:
             return
-        storages = set(_torch_private.storage_ids(views))
         self.gathering = True
-        for identity, t in self.reachable.items():
-            if identity in self.number or identity in self.walk.memo or self.request.is_shared(t):
-                continue
-            if has_storage(t) and _torch_private.storage_id(t) in storages:
-                self.walk.deep_now(t)
+        for storage in dict.fromkeys(_torch_private.storage_ids(views)):
+            for t in self._reachable_by_storage.pop(storage, ()):
+                if id(t) not in self.number and id(t) not in self.walk.memo:
+                    self.walk.deep_now(t)
         self.gathering = False
 
     def fill(self, *, early: bool = False) -> None:
