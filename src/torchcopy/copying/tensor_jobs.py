@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -248,15 +247,14 @@ class TensorJobs:
             if number not in self.ready:
                 shell.data = copies[number]
             copies[number] = shell
-        if _PARAMETER in set(map(type, sources)):
+        wanted = self.request.requires_grad
+        if _PARAMETER in set(map(type, sources)) or (wanted is None and any(map(_requires_grad, sources))):
             for t, c in zip(sources, copies, strict=True):
                 if type(t) is _PARAMETER:
                     c.__class__ = _PARAMETER  # as PyTorch does when a lazy parameter materialises
-        wanted = self.request.requires_grad
-        if wanted is None:
-            for t, c in compress(zip(sources, copies, strict=True), map(_requires_grad, sources)):
-                if t.is_leaf:
+                if wanted is None and t.requires_grad and t.is_leaf:
                     c.requires_grad = True
+        if wanted is None:
             for number in self.requiring:
                 copies[number].requires_grad = True
         else:
