@@ -201,7 +201,11 @@ def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
         memo, in_graph = _copied_in_graph(obj, request, memo)
     walk = Walk(request, memo)
     try:
-        walk.after += [functools.partial(walk.items, t.__dict__, c.__dict__) for t, c in in_graph if t.__dict__]
+        walk.after += [
+            functools.partial(walk.items, t.__dict__, c.__dict__)
+            for t, c in in_graph
+            if t.__dict__ and type(t).__torch_dispatch__ is Tensor.__torch_dispatch__  # others' are their parts
+        ]
         copied = walk.copy(obj)
         tensors = [t for t, _ in in_graph] + walk.tensors.done
         if request.on_escape != "ignore" and request.memory != "share":  # shared is what it was to be

@@ -34,7 +34,7 @@ def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
                 "or `torch.inference_mode()`: call it outside, or use graph='detach'"
             )
     if request.memory == "share":
-        return [t.view_as(t) if not is_opaque(t) else t.alias() for t in sources]  # type: ignore[attr-defined]
+        return list(map(_alias, sources))
     if request.memory == "lazy":
         return _joined(sources, request)
     copies: list[Tensor | None] = [None] * len(sources)
@@ -47,6 +47,18 @@ def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
         for k, c in zip(members, made, strict=True):
             copies[k] = c
     return [c for c in copies if c is not None]
+
+
+def _alias(t: Tensor) -> Tensor:
+    """`t` once more, in its graph."""
+    if t.is_nested and t.layout == torch.strided:
+        nested: Tensor = torch.ops.aten.alias.default(t)
+        return nested
+    if t.layout in (torch.strided, torch.jagged) or _torch_private.is_functorch_wrapper(t):
+        return t.view_as(t)
+    join: Any = _InGraph.apply  # these have no views
+    alias: Tensor = join(t, t.detach()) if _is_in_graph(t) else t.detach()
+    return alias
 
 
 def _alone(t: Tensor, request: Request) -> Tensor:
@@ -81,6 +93,10 @@ def _joined(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     """Copies made outside the graph, each then given its place in it."""
     from .tensor_copies import copy_tensors
 
+    nested = {k: _alone(t, request) for k, t in enumerate(sources) if t.is_nested}  # they have no sizes to check
+    if nested:
+        rest = iter(_joined([t for k, t in enumerate(sources) if k not in nested], request))
+        return [nested[k] if k in nested else next(rest) for k in range(len(sources))]
     detached = copy_tensors(sources, request.without_graph())
     join: Any = _InGraph.apply
     return [

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .. import _torch_private
 from .huge_pages import advise_huge_pages
+from .opaque import place_alone
 
 if TYPE_CHECKING:
     from .request import Request
@@ -25,6 +26,10 @@ _ALIGNMENT = 16  # of a tensor in that buffer; no dtype needs more
 
 def copy_placed(units: Sequence[Tensor], request: Request) -> list[Tensor]:
     """A copy of each unit where and as the request wants it."""
+    odd = {k: place_alone(t, request) for k, t in enumerate(units) if t.is_nested or t.is_quantized}
+    if odd:  # their dtype or place is for their own `to` to change
+        rest = iter(copy_placed([t for k, t in enumerate(units) if k not in odd], request))
+        return [odd[k] if k in odd else next(rest) for k in range(len(units))]
     copies = [_new_like(t, request) for t in units]
     if not request.pin_memory:
         advise_huge_pages(copies)

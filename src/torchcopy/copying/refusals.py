@@ -95,7 +95,14 @@ def _module_of(cls: type) -> str:
 
 def find_uncopyable(root: object, is_shared: Callable[[object], bool]) -> object | None:
     """Something in `root` that certainly cannot be copied, or None. Calls no code of the user's classes."""
-    return next((each for each in held_objects(root) if _is_uncopyable(each) and not is_shared(each)), None)
+    held = held_objects(root, passing=fake_tensor_modes())
+    return next((each for each in held if _is_uncopyable(each) and not is_shared(each)), None)
+
+
+def fake_tensor_modes() -> tuple[type, ...]:
+    """The class of the modes that fake tensors, and their copies, refer to; none before PyTorch has loaded it."""
+    mode = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensorMode", None)
+    return () if mode is None else (mode,)
 
 
 def _is_uncopyable(x: object) -> bool:

@@ -20,7 +20,7 @@ from .instances import is_by_dict, is_parametrized
 from .opaque import place_alone
 from .optimizers import copy_optimizer, copy_scheduler
 from .protocol import call_foreign, copy_by_protocol
-from .refusals import Uncopyable
+from .refusals import Uncopyable, fake_tensor_modes
 
 if TYPE_CHECKING:
     from .walk import Walk
@@ -47,6 +47,8 @@ def special_rule(cls: type) -> Rule | None:
     compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
     if compiled is not None and issubclass(cls, compiled):
         return _copy_compiled
+    if issubclass(cls, fake_tensor_modes()):
+        return _keep_mode
     group = getattr(sys.modules.get("torch.distributed"), "ProcessGroup", None)
     if group is not None and issubclass(cls, group):
         return _refuse_connection
@@ -224,6 +226,11 @@ def _copy_member(walk: Walk, x: enum.Enum) -> Any:
     if type(x).__deepcopy__ is enum.Enum.__deepcopy__:
         return x
     return copy_by_protocol(walk, x, type(x))
+
+
+def _keep_mode(walk: Walk, x: object) -> Any:  # noqa: ARG001
+    """The mode that fake tensors were made in: those of one mode work together, and their copies are of it too."""
+    return x
 
 
 def _refuse_connection(walk: Walk, x: object) -> Any:  # noqa: ARG001

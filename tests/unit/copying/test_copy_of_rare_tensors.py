@@ -1,0 +1,84 @@
+"""Tensors that few programs have, with options that few of them take."""
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+import torchcopy as tc
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+
+MEMORIES = ("own", "lazy", "share")
+
+
+def nested(layout):
+    parts = [torch.ones(2, 3), torch.ones(1, 3)]
+    return torch.nested.nested_tensor(parts, layout=layout, requires_grad=True)
+
+
+def total(t):
+    if t.is_nested:
+        return t.values().sum() if t.layout == torch.jagged else t.to_padded_tensor(0.0).sum()
+    return torch.sparse.sum(t) if t.layout == torch.sparse_coo else t.sum()
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: nested(torch.strided), id="nested"),
+        pytest.param(lambda: nested(torch.jagged), id="jagged"),
+        pytest.param(lambda: torch.eye(2).to_sparse().requires_grad_(), id="sparse"),
+    ],
+)
+def test_gradients_flow_through_copies_that_have_no_views(make, memory):
+    source = make()
+    copied = tc.copy([source], graph="keep", memory=memory)[0]
+    (gradient,) = torch.autograd.grad(total(copied * 2), source)
+    assert float(total(gradient.detach())) == 2 * float(total(source.detach()))  # whose elements are ones
+    if memory != "share":
+        before = float(total(source.detach()))
+        with torch.no_grad():
+            copied.mul_(3)
+        assert float(total(source.detach())) == before
+        assert float(total(copied.detach())) == 3 * before
+        with torch.no_grad():
+            source.mul_(5)
+        assert float(total(copied.detach())) == 3 * before
+
+
+@pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.jacrev], ids=["vmap", "jacrev"])
+def test_aliases_inside_a_transform(transform):
+    doubled = transform(lambda x: tc.copy([x], graph="keep", memory="share")[0] * 2)(torch.ones(2))
+    assert (
+        doubled.tolist() == (torch.eye(2) * 2 if transform is torch.func.jacrev else torch.full((2,), 2.0)).tolist()
+    )
+
+
+@pytest.mark.parametrize("among", [False, True], ids=["alone", "among others"])
+def test_a_nested_tensor_is_converted(among):
+    source = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    copied, *others = tc.copy([source, *[torch.ones(2)] * among], dtype=torch.float64)
+    source.mul_(3)
+    assert copied.dtype == torch.float64
+    assert [part.tolist() for part in copied.unbind()] == [[1, 1], [1, 1, 1]]
+    copied.mul_(5)
+    assert [part.tolist() for part in source.unbind()] == [[3, 3], [3, 3, 3]]
+    assert [t.dtype for t in others] == [torch.float64] * among
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("inside", [True, False], ids=["inside the mode", "outside"])
+def test_a_module_of_fake_tensors(memory, inside):
+    mode = FakeTensorMode()
+    with mode:
+        source = nn.Linear(2, 3)
+        copied = tc.copy(source, memory=memory) if inside else None
+    copied = copied or tc.copy(source, memory=memory)
+    assert isinstance(copied.weight, FakeTensor)
+    assert copied.weight is not source.weight
+    assert copied.weight.fake_mode is mode
+    assert copied.weight.requires_grad
+    with mode:
+        assert copied(torch.ones(4, 2)).shape == (4, 3)
