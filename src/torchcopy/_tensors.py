@@ -59,6 +59,13 @@ def span_bytes(t: Tensor) -> int:
     return int((last + 1) * t.element_size())
 
 
+def lacks_memory(t: Tensor) -> bool:
+    """Whether a strided tensor reaches beyond its storage, because that was freed: to read it would crash."""
+    if t.is_meta or t.is_nested:
+        return False
+    return t.untyped_storage().nbytes() < t.storage_offset() * t.element_size() + span_bytes(t)
+
+
 def first_byte(t: Tensor) -> int:
     """Address of `t`'s first element, read without writing: a lazy tensor stays lazy."""
     return int(_torch_private.storage_address(t) + t.storage_offset() * t.element_size())

@@ -67,6 +67,14 @@ def _check_storage_id() -> str:
     return "one id for all views of a storage"
 
 
+def _check_storage_object() -> str:
+    base = torch.arange(8.0)
+    held = base.untyped_storage()
+    if base[2:].untyped_storage() is not held or torch.arange(8.0).untyped_storage() is held:
+        raise RuntimeError("views of one storage do not have one storage object")
+    return "one object for all views of a storage, while it is held"
+
+
 def _check_lazy_clone() -> str:
     source = torch.arange(1024.0)
     lazy: Tensor = torch._lazy_clone(source)
@@ -164,6 +172,9 @@ class _Entry:
 _ENTRIES = (
     _Entry("torch._C._data_address", "read an address without writing", "`data_ptr()`", _check_data_address),
     _Entry("torch._C._storage_id", "tell storages apart without writing", "data addresses", _check_storage_id),
+    _Entry(
+        "torch.Tensor.untyped_storage", "tell storages apart, and see their sizes", "ids", _check_storage_object
+    ),
     _Entry("torch._lazy_clone", "copy-on-write", "`clone()`", _check_lazy_clone),
     _Entry(
         "torch.UntypedStorage._weak_ref",
@@ -257,6 +268,18 @@ def storage_ids(tensors: Iterable[Tensor]) -> list[int]:
     if works("torch._C._storage_id"):
         return list(map(_C._storage_id, tensors))
     return list(map(storage_id, tensors))
+
+
+def storages_and_ids(tensors: Sequence[Tensor]) -> tuple[list[torch.UntypedStorage], list[int]]:
+    """The storage of each tensor, and numbers that tell them apart as long as these are held.
+
+    Raises:
+        RuntimeError: one has no storage.
+    """
+    storages = list(map(Tensor.untyped_storage, tensors))
+    if works("torch.Tensor.untyped_storage"):
+        return storages, list(map(id, storages))
+    return storages, storage_ids(tensors)
 
 
 def is_lazy(t: Tensor) -> bool:

@@ -12,7 +12,7 @@ from .. import _torch_private
 from .._errors import InputError
 from .._tensors import describe, span_bytes
 from .opaque import copy_opaque, is_opaque, place_alone
-from .refusals import check_have_values
+from .refusals import check_have_memory, check_have_values
 from .strides import is_dense
 
 if TYPE_CHECKING:
@@ -25,8 +25,11 @@ def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     Raises:
         InputError: gradients are not recorded here.
         HasNoValues: a tensor on the meta device is wanted elsewhere.
+        HasNoMemory: a tensor's storage was freed.
     """
     check_have_values(sources, request.device)
+    if request.memory != "share":
+        check_have_memory(t for t in sources if not is_opaque(t))
     for t in sources:
         if t.requires_grad and not torch.is_grad_enabled():
             raise InputError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,28 +20,27 @@ if TYPE_CHECKING:
 SMALL_BYTES = 16 << 10
 """Below this, one call that allocates and copies is quicker; above, it pays to prepare the memory first."""
 
-_bytes_of = attrgetter("nbytes")
 
-
-def copy_whole(units: Sequence[Tensor], request: Request, full: int) -> list[Tensor]:
+def copy_whole(units: Sequence[Tensor], request: Request, sizes: Sequence[int], full: int) -> list[Tensor]:
     """A new tensor for each unit, with the same strides where the unit is dense. Runs under `no_grad`.
 
-    The first `full` of them fill their storages.
+    Args:
+        units: what to copy, each with a storage that no other one has.
+        request: how and where to.
+        sizes: of the units, in bytes.
+        full: how many of the first units fill their storages.
     """
     if not units:
         return []
     if request.memory == "lazy":
-        return _lazy(units, full)
+        return _lazy(units, sizes, full)
     if request.places:
         return copy_placed(units, request)
-    return copy_here(units)
+    return _copy_here(units, sizes)
 
 
-def copy_here(units: Sequence[Tensor]) -> list[Tensor]:
+def _copy_here(units: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
     """A copy of each unit on its own device, in its own dtype."""
-    if not units:
-        return []
-    sizes = list(map(_bytes_of, units))
     if max(sizes) < SMALL_BYTES:
         return _copy_small(units)
     if min(sizes) >= SMALL_BYTES:
@@ -73,15 +71,17 @@ def _copy_large(units: Sequence[Tensor]) -> list[Tensor]:
     return copies
 
 
-def _lazy(units: Sequence[Tensor], full: int) -> list[Tensor]:
+def _lazy(units: Sequence[Tensor], sizes: Sequence[int], full: int) -> list[Tensor]:
     """Lazy clones; copies of what PyTorch cannot share, and of views that a write would cost more for."""
-    small = {k for k in range(full, len(units)) if 2 * units[k].nbytes < units[k].untyped_storage().nbytes()}
+    small = {k for k in range(full, len(units)) if 2 * sizes[k] < units[k].untyped_storage().nbytes()}
     if small:
         made = iter(lazy_clones([t for k, t in enumerate(units) if k not in small])[0])
         clones = [None if k in small else next(made) for k in range(len(units))]
     else:
         clones = lazy_clones(units)[0]
     missing = [k for k, c in enumerate(clones) if c is None]
-    for k, c in zip(missing, copy_here([units[k] for k in missing]), strict=True):
-        clones[k] = c
+    if missing:
+        copies = _copy_here([units[k] for k in missing], [sizes[k] for k in missing])
+        for k, c in zip(missing, copies, strict=True):
+            clones[k] = c
     return clones  # type: ignore[return-value]  # none is missing any more

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._errors import CopyError, InputError
+from .._tensors import lacks_memory
 from .object_children import module_name
 from .object_paths import find_path, held_objects
 
@@ -72,6 +73,29 @@ def check_have_values(sources: Iterable[Tensor], device: torch.device | None) ->
         for t in sources:
             if t.is_meta:
                 raise HasNoValues(t)
+
+
+class HasNoMemory(Uncopyable):
+    """Raised for a tensor whose storage ends before it does: somebody has freed it."""
+
+    def explained(self, root: object) -> Exception:
+        """The error for the caller: what to do instead."""
+        where = _place_of(self.culprit, root)
+        return InputError(
+            f"{where} has no memory: its storage was freed (`untyped_storage().resize_`). Give it its memory back "
+            "first, or keep it by reference, in `share`"
+        )
+
+
+def check_have_memory(sources: Iterable[Tensor]) -> None:
+    """Whether each storage holds all that its tensor reaches.
+
+    Raises:
+        HasNoMemory: one does not.
+    """
+    for t in sources:
+        if lacks_memory(t):
+            raise HasNoMemory(t)
 
 
 def _place_of(culprit: object, root: object) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from .. import _torch_private
-from .._tensors import span_bytes
+from .._tensors import lacks_memory
 
 PairKind = Literal["strided", "odd", "arrays"]
 """Written in one call with many others; alone, from a spare that shows that it can be; by NumPy."""
@@ -94,7 +94,7 @@ def _check_memory(d: Tensor, s: Tensor) -> None:
     if repeats_bytes(d):
         raise PairFaultError("dst is expanded, and has one element in several places: give it `.contiguous()`")
     for t in (d, s):
-        if not t.is_meta and t.untyped_storage().nbytes() < t.storage_offset() * t.element_size() + span_bytes(t):
+        if lacks_memory(t):
             raise PairFaultError(
                 "its storage was freed (`untyped_storage().resize_`): give it its memory back first"
             )

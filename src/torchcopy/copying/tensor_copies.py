@@ -17,7 +17,7 @@ from .. import _torch_private
 from .kept_graph import copy_in_graph
 from .new_memory import copy_whole
 from .opaque import copy_opaque, is_opaque
-from .refusals import check_have_values
+from .refusals import check_have_memory, check_have_values
 from .storage_groups import StorageGroup, rejoin
 from .strides import is_dense
 
@@ -33,6 +33,7 @@ def copy_tensors(sources: Sequence[Tensor], request: Request, early: Early | Non
 
     Raises:
         HasNoValues: a tensor on the meta device is wanted elsewhere.
+        HasNoMemory: a tensor's storage was freed.
     """
     check_have_values(sources, request.device)
     if request.graph == "keep":
@@ -55,25 +56,34 @@ def _copy_beside(sources: Sequence[Tensor], request: Request, early: Early) -> l
 
 def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     try:
-        storages = _torch_private.storage_ids(sources)
-        simple = _are_simple(sources, lazy=request.memory == "lazy")
+        storages, ids = _torch_private.storages_and_ids(sources)
+        sizes, stored = list(map(_bytes_of, sources)), list(map(_stored_bytes, storages))
+        simple = list(map(Tensor.is_contiguous, sources))
     except RuntimeError:  # some have no storage
         return _copy_around_opaque(sources, request)
-    odd = _odd_ones(storages, simple)
+    if sizes != stored:
+        check_have_memory([t for t, size, there in zip(sources, sizes, stored, strict=True) if size != there])
+    if not all(simple):
+        simple = list(map(is_dense, sources))
+    if request.memory == "lazy":  # a lazy clone takes the whole storage as it is
+        simple = list(map(and_, simple, map(eq, sizes, stored)))
+    odd = _odd_ones(ids, simple)
     if not odd:
-        return copy_whole(sources, request, full=len(sources))
+        return copy_whole(sources, request, sizes, full=len(sources))
     if any(is_opaque(sources[k]) for k in odd):
         return _copy_around_opaque(sources, request)
     by_storage: dict[int, list[int]] = {}
     for k in odd:
-        by_storage.setdefault(storages[k], []).append(k)
+        by_storage.setdefault(ids[k], []).append(k)
     groups = [StorageGroup([sources[k] for k in members], request) for members in by_storage.values()]
     is_odd = set(odd)
     units = [t for k, t in enumerate(sources) if k not in is_odd]
+    sizes = [size for k, size in enumerate(sizes) if k not in is_odd]
     full = len(units)
     for group in groups:
         units += group.units
-    copied = copy_whole(units, request, full=full)
+        sizes += map(_bytes_of, group.units)
+    copied = copy_whole(units, request, sizes, full=full)
     whole = iter(copied)
     copies = [t if k in is_odd else next(whole) for k, t in enumerate(sources)]
     start = full
@@ -85,22 +95,8 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     return copies
 
 
-def _are_simple(sources: Sequence[Tensor], *, lazy: bool) -> list[bool]:
-    """Of each source, whether a clone will do: its elements lie side by side, in any order.
-
-    A lazy clone takes the whole storage as it is, so there a tensor has to fill it.
-    """
-    simple = list(map(Tensor.is_contiguous, sources))
-    if not all(simple):
-        simple = list(map(is_dense, sources))
-    if lazy:
-        full = map(eq, map(_bytes_of, sources), map(_stored_bytes, map(Tensor.untyped_storage, sources)))
-        simple = list(map(and_, simple, full))
-    return simple
-
-
 def _odd_ones(storages: Sequence[int], simple: Sequence[bool]) -> list[int]:
-    """Which sources need more than a clone: views of one storage, and tensors that are not simple."""
+    """Which sources need more than a clone: views of one storage, and what does not lie side by side."""
     if len(set(storages)) == len(storages):
         return [] if all(simple) else [k for k, is_simple in enumerate(simple) if not is_simple]
     last = dict(zip(storages, range(len(storages)), strict=True))  # where each storage comes last

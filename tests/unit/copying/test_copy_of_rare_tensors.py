@@ -82,3 +82,19 @@ def test_a_module_of_fake_tensors(memory, inside):
     assert copied.weight.requires_grad
     with mode:
         assert copied(torch.ones(4, 2)).shape == (4, 3)
+
+
+@pytest.mark.parametrize("left", [0, 8], ids=["freed", "shrunk"])
+@pytest.mark.parametrize("options", [{}, {"memory": "lazy"}, {"graph": "keep"}, {"dtype": torch.float64}], ids=str)
+def test_a_tensor_whose_storage_was_freed_is_refused_with_its_path(left, options):
+    t = torch.ones(3)
+    t.untyped_storage().resize_(left)
+    with pytest.raises(tc.InputError, match=r"`obj\['w'\]\[1\]` \(torch.Tensor\) has no memory"):
+        tc.copy({"w": [torch.ones(2), t, torch.ones(4)[1:]]}, **options)
+    view = torch.ones(8)[4:]
+    view.untyped_storage().resize_(20)
+    with pytest.raises(tc.InputError, match="has no memory"):
+        tc.copy(view, **options)
+    shared = tc.copy([t], memory="share")[0]
+    assert shared.untyped_storage().nbytes() == left
+    assert shared.shape == t.shape
