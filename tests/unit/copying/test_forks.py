@@ -1,8 +1,6 @@
 """Forks: which tensors share their bytes lazily and which are copied at once, forks of forks, the price."""
 
-import gc
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from torch import nn
 
 import torchcopy as tc
 from torchcopy import _torch_private as private
-from torchcopy.copying import anchors
+from torchcopy.copying import anchors, lazy
 
 NOTES = "ignore:.*(prototype|beta|deprecated|not writable).*"
 
@@ -271,14 +269,13 @@ def in_use(monkeypatch):
     """A function that takes steps, each with a list of families of tensors, and says how many bytes are in use.
 
     Anchors go when a step says so. The allocator counts; it knows of no byte that was taken before the first step.
+    The pool is a new one: sources that other tests forked and still have keep their anchors.
     """
-    gc.collect()
-    deadline = time.monotonic() + 30
-    while (anchors.settle() or anchors.pool._thread) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert anchors.report() == anchors.AnchorReport(anchors=0, held_bytes=0)
+    pool = anchors.AnchorPool()
+    monkeypatch.setattr(anchors, "pool", pool)
+    monkeypatch.setattr(lazy, "pool", pool)
     monkeypatch.setattr(anchors, "_GRACE_S", 0.0)
-    monkeypatch.setattr(anchors.pool, "_thread", object())
+    monkeypatch.setattr(pool, "_thread", object())
 
     def in_use(*steps):
         families = []
