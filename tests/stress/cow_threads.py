@@ -20,8 +20,8 @@ import time
 
 import torch
 
-from torchcopy.copying import anchors
-from torchcopy.copying.lazy import lazy_clones
+from torchcopy.copying.copy_on_write import anchors
+from torchcopy.copying.copy_on_write.lazy import lazy_clones
 
 
 def anchored(sources, count):

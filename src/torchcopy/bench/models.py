@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from .. import _torch_private
 from .._errors import InputError
 from .._tensors import describe, dtype_name, first_byte, format_bytes, has_storage
-from ..copying.anchors import let_go
+from ..copying.copy_on_write.anchors import let_go
 from ..copying.deep_copy import copy as tc_copy
 from ..copying.deep_copy import fork
 from ..copying.in_place import copy_ as tc_copy_

@@ -14,7 +14,7 @@ from torch import Tensor
 from .. import _torch_private
 from .._errors import InputError
 from .._tensors import describe, dtype_name, first_byte, has_storage, same_storage, span_bytes
-from ..copying.anchors import let_go
+from ..copying.copy_on_write.anchors import let_go
 from ..semantics.catalogue import CopyMethod, find_methods, other_dtype
 from ..semantics.machine import describe_machine
 from ..semantics.sources import (

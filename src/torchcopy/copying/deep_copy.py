@@ -11,12 +11,12 @@ from torch import Tensor
 
 from .. import _torch_private
 from .._errors import InputError
-from .escapes import find_escapes, report_escapes
-from .kept_graph import copy_in_graph
-from .nested_calls import Memo, waiting_walk
+from .escapes.reports import find_escapes, report_escapes
 from .refusals import Uncopyable
 from .request import DEFAULT, Graph, Memory, OnEscape, Request, parse_request
-from .walk import Walk
+from .tensors.kept_graph import copy_in_graph
+from .walking.nested_calls import Memo, waiting_walk
+from .walking.walk import Walk
 
 T = TypeVar("T")
 

@@ -12,12 +12,12 @@ from torch import Tensor
 from .._errors import InputError
 from .._tensors import dtype_name
 from .collector import no_collection
-from .difference_wording import described
-from .matching import Matching
-from .new_values import assign_all
-from .single_pairs import Writing
-from .tensor_pairs import checked_pairs
-from .tensor_writes import stage, write
+from .writing.difference_wording import described
+from .writing.matching import Matching
+from .writing.new_values import assign_all
+from .writing.single_pairs import Writing
+from .writing.tensor_pairs import checked_pairs
+from .writing.tensor_writes import stage, write
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from .._errors import CopyError, InputError
 from .._tensors import lacks_memory
-from .object_children import module_name
-from .object_paths import find_path, held_objects
+from .objects.object_children import module_name
+from .objects.object_paths import find_path, held_objects
 
 
 class Uncopyable(CopyError):  # noqa: N818  # never leaves the room

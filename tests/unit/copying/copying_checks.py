@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from torchcopy import _torch_private
 from torchcopy._tensors import span_bytes
-from torchcopy.copying.strides import is_dense
+from torchcopy.copying.tensors.strides import is_dense
 
 _ATOMS = (
     int,

@@ -13,8 +13,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from torchcopy import _torch_private as private
-from torchcopy.copying import anchors
-from torchcopy.copying.lazy import lazy_clones
+from torchcopy.copying.copy_on_write import anchors
+from torchcopy.copying.copy_on_write.lazy import lazy_clones
 
 pool = anchors.pool
 
@@ -558,8 +558,8 @@ SETUP = """
 import os, sys, threading, time
 import torch
 from torchcopy import _torch_private as private
-from torchcopy.copying import anchors
-from torchcopy.copying.lazy import lazy_clones
+from torchcopy.copying.copy_on_write import anchors
+from torchcopy.copying.copy_on_write.lazy import lazy_clones
 torch.set_num_threads(1)
 """
 

@@ -10,7 +10,7 @@ from torch import nn
 
 import torchcopy as tc
 from torchcopy import EscapeError, EscapeWarning
-from torchcopy.copying.escapes import Escape, report_escapes
+from torchcopy.copying.escapes.reports import Escape, report_escapes
 
 ESCAPE = Escape(
     copy_path="copy.act.__closure__['model'].fc.weight",

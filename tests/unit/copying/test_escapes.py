@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from torchcopy.copying.escapes import find_escapes
+from torchcopy.copying.escapes.reports import find_escapes
 
 REGISTRY = {}
 CURRENT = None

@@ -9,7 +9,7 @@ from torch import nn
 
 import torchcopy as tc
 from torchcopy import _torch_private as private
-from torchcopy.copying import anchors, lazy
+from torchcopy.copying.copy_on_write import anchors, lazy
 
 NOTES = "ignore:.*(prototype|beta|deprecated|not writable).*"
 

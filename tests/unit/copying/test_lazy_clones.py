@@ -13,8 +13,8 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchcopy import _torch_private as private
-from torchcopy.copying import anchors
-from torchcopy.copying.lazy import lazy_clones
+from torchcopy.copying.copy_on_write import anchors
+from torchcopy.copying.copy_on_write.lazy import lazy_clones
 
 
 def lazy_clone(source):

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 import torchcopy as tc
-from torchcopy.copying.difference_wording import path_text
-from torchcopy.copying.matching import Matching
-from torchcopy.copying.named_parts import named_tensors, wrapper_prefix
-from torchcopy.copying.new_values import is_plain, same_value
+from torchcopy.copying.writing.difference_wording import path_text
+from torchcopy.copying.writing.matching import Matching
+from torchcopy.copying.writing.named_parts import named_tensors, wrapper_prefix
+from torchcopy.copying.writing.new_values import is_plain, same_value
 
 
 def t(value=0.0):

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from torchcopy.copying.object_paths import children, find_path, find_paths, held_objects
+from torchcopy.copying.objects.object_paths import children, find_path, find_paths, held_objects
 
 HELD = ["held"]  # a list: an object that can be found again
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import torchcopy as tc
-from torchcopy.copying import placement
 from torchcopy.copying.request import Request
+from torchcopy.copying.tensors import placement
 from torchcopy.semantics.allocation import measure_allocation
 
 DTYPES = (

@@ -7,7 +7,7 @@ from torch import nn
 
 import torchcopy as tc
 from torchcopy import _torch_private
-from torchcopy.copying import tensor_writes
+from torchcopy.copying.writing import tensor_writes
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.float64, torch.float32)
 

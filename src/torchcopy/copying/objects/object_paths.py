@@ -8,7 +8,7 @@ import types
 import weakref
 from collections.abc import Callable, Collection, Container, Hashable, Iterator
 
-from .. import _torch_private
+from ... import _torch_private
 from .function_references import GLOBAL_STEP
 from .object_children import PLAIN, Child, children
 

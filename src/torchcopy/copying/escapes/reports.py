@@ -15,14 +15,14 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from .. import _torch_private
-from .._errors import EscapeError, EscapeWarning
-from .._tensors import describe, dtype_name
+from ... import _torch_private
+from ..._errors import EscapeError, EscapeWarning
+from ..._tensors import describe, dtype_name
+from ..objects.function_references import in_library, module_in_library
+from ..objects.object_children import PLAIN, module_name, type_name
+from ..objects.object_paths import find_paths
+from ..request import OnEscape
 from .escape_search import EscapeSearch, Finding, memory_of
-from .function_references import in_library, module_in_library
-from .object_children import PLAIN, module_name, type_name
-from .object_paths import find_paths
-from .request import OnEscape
 
 _NAMED = 5
 _LONGEST_PATH = 160

@@ -8,7 +8,7 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from .. import _torch_private
+from ... import _torch_private
 from .anchors import pool
 
 _PLAIN = frozenset({Tensor, torch.nn.Parameter})

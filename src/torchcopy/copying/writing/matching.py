@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .._errors import InputError
+from ..._errors import InputError
 from .difference_wording import Path, described, path_text, same_place
 from .named_parts import named_tensors, optimizer_parts, running_module, tensors_of_state_dict, wrapper_prefix
 from .new_values import NewValue, Place, is_plain, same_value

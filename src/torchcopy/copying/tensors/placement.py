@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .. import _torch_private
+from ... import _torch_private
 from .huge_pages import advise_huge_pages
 from .opaque import place_alone
 
 if TYPE_CHECKING:
-    from .request import Request
+    from ..request import Request
 
 _Pair = tuple[Tensor, Tensor]
 """What is written, and what is read."""

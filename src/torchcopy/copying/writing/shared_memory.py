@@ -15,8 +15,8 @@ from collections.abc import Hashable, Iterable, Sequence
 import torch
 from torch import Tensor
 
-from .. import _torch_private
-from .._tensors import span_bytes
+from ... import _torch_private
+from ..._tensors import span_bytes
 
 
 @dataclasses.dataclass(frozen=True)

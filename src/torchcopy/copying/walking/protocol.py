@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torch import Tensor, nn
 
+from ..refusals import Uncopyable
 from .nested_calls import waiting
-from .refusals import Uncopyable
 
 if TYPE_CHECKING:
     from .walk import Walk

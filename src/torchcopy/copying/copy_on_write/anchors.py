@@ -24,7 +24,7 @@ from typing import ParamSpec, TypeVar
 
 from torch import Tensor
 
-from .. import _torch_private
+from ... import _torch_private
 from .anchor_report import AnchorReport
 
 # Between two sweeps: as short as this after lazy clones were made, as long as that while nothing changes.

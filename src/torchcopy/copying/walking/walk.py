@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor, nn
 
-from .collector import no_collection
+from ..collector import no_collection
+from ..refusals import KeepsNoModule, Uncopyable, find_uncopyable
 from .instances import Recipe, recipe_of
 from .nested_calls import Memo
 from .optimizers import check_parameters_come_along
 from .protocol import copy_by_protocol
-from .refusals import KeepsNoModule, Uncopyable, find_uncopyable
 from .tensor_jobs import TensorJobs
 
 if TYPE_CHECKING:
-    from .request import Request
+    from ..request import Request
 
 _ABSENT: Final = object()
 _PARAMETER: Final = nn.Parameter

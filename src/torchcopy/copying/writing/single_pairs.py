@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .. import _torch_private
-from .._tensors import lacks_memory
+from ... import _torch_private
+from ..._tensors import lacks_memory
 
 PairKind = Literal["strided", "odd", "arrays"]
 """Written in one call with many others; alone, from a spare that shows that it can be; by NumPy."""

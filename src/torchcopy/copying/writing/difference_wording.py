@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._tensors import describe, dtype_name
+from ..._tensors import describe, dtype_name
 
 Path = tuple[Any, str, Any]
 """A link of a path: the link before it or None, how the key is written (`.`, `[]`, or nothing), and the key."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .. import _torch_private
+from ... import _torch_private
+from ..copy_on_write.lazy import lazy_clones
 from .huge_pages import advise_huge_pages
-from .lazy import lazy_clones
 from .opaque import clone
 from .placement import copy_placed
 
 if TYPE_CHECKING:
-    from .request import Request
+    from ..request import Request
 
 SMALL_BYTES = 16 << 10
 """Below this, one call that allocates and copies is quicker; above, it pays to prepare the memory first."""

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .. import _torch_private
+from ... import _torch_private
+from ..refusals import check_have_memory, check_have_values
 from .kept_graph import copy_in_graph
 from .new_memory import copy_whole
 from .opaque import copy_opaque, is_opaque
-from .refusals import check_have_memory, check_have_values
 from .storage_groups import StorageGroup, rejoin
 from .strides import is_dense
 
 if TYPE_CHECKING:
-    from .request import Request
+    from ..request import Request
     from .storage_groups import Early
 
 

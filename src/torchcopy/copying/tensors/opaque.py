@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .. import _torch_private
+from ... import _torch_private
 
 if TYPE_CHECKING:
-    from .request import Request
+    from ..request import Request
 
 
 def is_opaque(t: Tensor) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import _torch_private
+from ... import _torch_private
 from .tensor_pairs import TensorPairs
 
 # Dtypes that `lerp_` computes in; the others are taken to a wider one and back.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
-from .. import _torch_private
-from .._tensors import span_bytes
+from ... import _torch_private
+from ..._tensors import span_bytes
 from .strides import (
     flat_view,
     is_dense,
@@ -22,7 +22,7 @@ from .strides import (
 )
 
 if TYPE_CHECKING:
-    from .request import Request
+    from ..request import Request
 
 Early = Mapping[int, Sequence[tuple[Tensor, Tensor]]]
 """By storage: a tensor that was copied before, and its copy."""

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from .. import _torch_private
+from ... import _torch_private
+from ..refusals import Uncopyable, fake_tensor_modes
+from ..tensors.opaque import place_alone
 from .instances import is_by_dict, is_parametrized
-from .opaque import place_alone
 from .optimizers import copy_optimizer, copy_scheduler
 from .protocol import call_foreign, copy_by_protocol
-from .refusals import Uncopyable, fake_tensor_modes
 
 if TYPE_CHECKING:
     from .walk import Walk

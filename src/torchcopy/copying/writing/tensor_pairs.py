@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import _torch_private
-from .._errors import InputError
+from ... import _torch_private
+from ..._errors import InputError
 from .difference_wording import described, path_text
 from .matching import Matching
 from .shared_memory import Entanglement, any_borrowed, entanglement, meeting

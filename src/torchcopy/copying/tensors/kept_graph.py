@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .. import _torch_private
-from .._errors import InputError
-from .._tensors import describe, span_bytes
+from ... import _torch_private
+from ..._errors import InputError
+from ..._tensors import describe, span_bytes
+from ..refusals import check_have_memory, check_have_values
 from .opaque import copy_opaque, is_opaque, place_alone
-from .refusals import check_have_memory, check_have_values
 from .strides import is_dense
 
 if TYPE_CHECKING:
-    from .request import Request
+    from ..request import Request
 
 
 def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:

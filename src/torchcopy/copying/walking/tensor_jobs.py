@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from .. import _torch_private
-from .._tensors import has_storage, span_bytes
-from .object_paths import held_objects
-from .opaque import is_opaque
-from .tensor_copies import copy_tensors
+from ... import _torch_private
+from ..._tensors import has_storage, span_bytes
+from ..objects.object_paths import held_objects
+from ..tensors.opaque import is_opaque
+from ..tensors.tensor_copies import copy_tensors
 
 if TYPE_CHECKING:
-    from .request import Request
+    from ..request import Request
     from .walk import Walk
 
 _EARLY_BYTES = 1 << 20  # less than this may be allocated before the walk has ended

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .. import _torch_private
-from .function_references import GLOBAL_STEP, module_in_library
-from .object_children import children, module_name
-from .object_paths import ObjectWalk, is_function_like
+from ... import _torch_private
+from ..objects.function_references import GLOBAL_STEP, module_in_library
+from ..objects.object_children import children, module_name
+from ..objects.object_paths import ObjectWalk, is_function_like
 
 # Objects met in the search from one object that was kept. What a closure holds is near to it.
 _MOST_OBJECTS = 20_000

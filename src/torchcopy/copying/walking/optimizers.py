@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from .._errors import CopyError
-from .object_paths import held_objects
+from ..._errors import CopyError
+from ..objects.object_paths import held_objects
 from .protocol import copy_by_protocol
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._tensors import span_bytes
+from ..._tensors import span_bytes
 
 
 def is_dense(t: Tensor) -> bool:

@@ -1,0 +1,1 @@
+"""Copy-on-write: lazy clones, and what makes them safe across threads."""

@@ -1,0 +1,1 @@
+"""What an object leads to, and the paths through it."""

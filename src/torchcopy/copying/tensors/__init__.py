@@ -1,0 +1,1 @@
+"""Many tensors at once: what of their memory is copied, to where, and how."""
