@@ -43,10 +43,10 @@ def format_seconds(seconds: float) -> str:
 
 
 def has_storage(t: Tensor) -> bool:
-    """Whether `t` has one storage of its own to look at (sparse and wrapper tensors have none)."""
+    """Whether `t` has one storage of its own to look at (sparse, wrapper and uninitialised tensors have none)."""
     try:
         t.untyped_storage()
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         return False
     return True
 
