@@ -23,6 +23,8 @@ State = Literal["replaced", "dropped", "fresh", "warm"]
 """How the memory is when a call begins: see benchmarks/README.md."""
 
 MOST_CALLS = 100
+WARM_UP = 6
+"""Calls of a loop before the C library keeps the memory that it is given back: on Linux, five or so."""
 LONG_SECONDS = 0.5
 """Of what takes longer, a round times fewer calls."""
 GROWTH_METHODS = ("tc.copy_state", "tc.fork_state", "deepcopy_state", "clones")
@@ -111,7 +113,8 @@ class Stopwatch:
         def once() -> None:
             kept[0] = Kept(self.call())
 
-        once()
+        for _ in range(WARM_UP):
+            once()
         return self._timed(once)
 
     def dropped(self) -> list[float]:

@@ -57,6 +57,7 @@ def copy_(dst: T, src: object, *, non_blocking: bool = False) -> T:
 
     Raises:
         InputError: the two do not go together. The message names each place, what was expected, and what is there.
+            Or `non_blocking` is no bool.
 
     Example:
         >>> import torch, torchcopy as tc
@@ -69,6 +70,8 @@ def copy_(dst: T, src: object, *, non_blocking: bool = False) -> T:
         Traceback (most recent call last):
         torchcopy.InputError: `copy_` wrote nothing: dst: expected float32[2] cpu, found float32[3] cpu: ...
     """
+    if not isinstance(non_blocking, bool):
+        raise InputError(f"non_blocking is {described(non_blocking)}: expected True or False")
     with no_collection():
         matching = Matching(dst, _broadcast(src, dst), assign=True)
         pairs = checked_pairs(matching, _COPYING)

@@ -31,7 +31,7 @@ class Uncopyable(CopyError):  # noqa: N818  # never leaves the room
         reason = f" ({self.reason})" if self.reason else ""
         cls = type(self.culprit)
         unnamed = "<locals>" in cls.__qualname__ or cls.__module__ == "builtins"
-        named = "type(x)" if unnamed else type_name(self.culprit)
+        named = (_path_to(self.culprit, root) or "x") if unnamed else type_name(self.culprit)
         return CopyError(
             f"{where} cannot be copied{reason}. Nothing was copied. To have the copy refer to the same one, pass "
             f"the object or its type in `share`, such as `share=({named},)`"
@@ -98,8 +98,12 @@ def check_have_memory(sources: Iterable[Tensor]) -> None:
             raise HasNoMemory(t)
 
 
+def _path_to(culprit: object, root: object) -> str | None:
+    return find_path(root, culprit, name="obj", through_functions=False)
+
+
 def _place_of(culprit: object, root: object) -> str:
-    path = find_path(root, culprit, name="obj", through_functions=False)
+    path = _path_to(culprit, root)
     return f"`{path}` ({type_name(culprit)})" if path else f"a `{type_name(culprit)}` inside `obj`"
 
 

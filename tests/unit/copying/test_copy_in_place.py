@@ -317,3 +317,11 @@ def test_where_a_container_refuses_a_value_all_are_put_back():
     with pytest.raises(ValueError, match="no"):
         tc.copy_(dst, {"t": torch.ones(2), "n": 2, "inner": {"m": 2}})
     assert (dst["n"], dst["inner"]["m"], float(dst["t"].sum()), dst["t"]._version) == (1, 1, 0, 0)
+
+
+def test_non_blocking_is_checked_before_anything_is_written():
+    dst = [torch.zeros(2), 1]
+    with pytest.raises(tc.InputError, match="non_blocking is 'yes': expected True or False"):
+        tc.copy_(dst, [torch.ones(2), 2], non_blocking="yes")
+    assert dst[0].tolist() == [0, 0]
+    assert dst[1] == 1

@@ -145,3 +145,14 @@ def test_a_graph_that_is_kept_is_refused_before_it_is_copied():
     leaf = torch.zeros(LARGE, requires_grad=True)
     obj = [SetsItsState(leaf * 1), leaf, threading.Lock()]
     assert refused(obj, {"graph": "keep"}) < MOST_BYTES
+
+
+def test_what_has_no_name_to_import_is_shared_by_its_path():
+    numbers = (n for n in range(3))
+    source = {"w": torch.ones(2), "left": [numbers]}
+    with pytest.raises(tc.CopyError, match=r"share=\(obj\['left'\]\[0\],\)`"):
+        tc.copy(source)
+    copied = tc.copy(source, share=(source["left"][0],))
+    source["w"].zero_()
+    assert copied["left"][0] is numbers
+    assert copied["w"].tolist() == [1, 1]
