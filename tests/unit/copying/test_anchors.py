@@ -13,7 +13,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from torchcopy import _torch_private as private
-from torchcopy.copying.copy_on_write import anchors
+from torchcopy.copying.copy_on_write import anchors, lazy
 from torchcopy.copying.copy_on_write.lazy import lazy_clones
 
 pool = anchors.pool
@@ -36,12 +36,15 @@ def wait_for(condition):
 
 @pytest.fixture(autouse=True)
 def _nothing_held():
-    """Each test starts and ends without an anchor."""
-    gc.collect()
-    assert wait_for(lambda: anchors.settle() == 0)
-    yield
-    gc.collect()
-    assert wait_for(lambda: anchors.settle() == 0)
+    """Each test has a pool of its own, for others' sources may live on lazy, and ends without an anchor."""
+    own = anchors.AnchorPool()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (anchors, lazy, sys.modules[__name__]):
+            patch.setattr(module, "pool", own)
+        yield
+        gc.collect()
+        assert wait_for(lambda: anchors.settle() == 0)
+        own.close()
 
 
 @pytest.fixture
