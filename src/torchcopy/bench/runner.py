@@ -221,9 +221,12 @@ class _Run(Generic[S]):
         differs, memory = case.look(subject, result)
         alive = _weak(result) if memory == "own" else None
         del result
-        cyclic = alive is not None and alive() is not None
-        if cyclic:  # freed by the garbage collector only, which has to run between the calls
-            once += self._timed(gc.collect)[1]
+        cyclic = False
+        if alive is not None and alive() is not None:
+            _, collecting = self._timed(gc.collect)
+            cyclic = alive() is None  # else it lives on, as what a method writes into does
+            if cyclic:  # freed by the garbage collector only, which has to run between the calls
+                once += collecting
         if once < _QUICK_SECONDS:
             once = min(once, self._timed(call)[1])
         return _Look(once, cyclic, self._allocation(call, once), differs, memory)

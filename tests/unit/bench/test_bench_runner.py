@@ -243,6 +243,31 @@ def test_a_result_is_freed_before_the_next_call(clock, cyclic):
     gc.collect()
 
 
+def test_what_a_method_writes_into_is_not_taken_for_a_cycle(clock):
+    target, collections = Result(cyclic=False), []
+
+    def prepare(subject):
+        def call():
+            clock.now += 0.03
+            return target
+
+        return call
+
+    def count(phase, info):
+        if phase == "stop" and info["generation"] == 2:
+            collections.append(info)
+
+    gc.disable()  # only what the bench collects itself counts
+    gc.callbacks.append(count)
+    try:
+        (m,) = run(clock, [case(clock, 10)], [Method("a", "a", prepare)], 10).measurements
+    finally:
+        gc.callbacks.remove(count)
+        gc.enable()
+    assert m.timing is not None
+    assert len(collections) == 1  # the one that told
+
+
 def test_time_spent_before_counts(clock):
     outcome = run(clock, [case(clock, 10)], [method(clock, "a", 1e-2)], 10, started=clock.now - 9.9)
     assert outcome.measurements[0].timing is None
