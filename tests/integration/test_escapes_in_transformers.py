@@ -4,10 +4,9 @@ import functools
 import warnings
 
 import pytest
+import transformers
 
 import torchcopy as tc
-
-transformers = pytest.importorskip("transformers")
 
 SMALL = {
     "hidden_size": 16,

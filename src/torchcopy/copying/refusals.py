@@ -7,6 +7,7 @@ import copyreg
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,29 +39,42 @@ class Uncopyable(CopyError):  # noqa: N818  # never leaves the room
         )
 
 
-class KeepsNoModule(Uncopyable):
+class _Refused(Uncopyable):
+    """Raised for what could be copied, but not as the caller asks for."""
+
+    why: ClassVar[str]
+
+    def explained(self, root: object) -> Exception:
+        """The error for the caller: which object, why, and what to do instead."""
+        return InputError(self.why.format(where=_place_of(self.culprit, root)))
+
+
+class KeepsNoModule(_Refused):
     """Raised inside a walk that looks for what stays in the graph."""
 
-    def explained(self, root: object) -> Exception:
-        """The error for the caller: what to do instead."""
-        where = _place_of(self.culprit, root)
-        return InputError(
-            f"graph='keep' does not go with {where}: its parameters have to be leaves. Copy the parameters alone, "
-            "`params = tc.copy(dict(model.named_parameters()), graph='keep')`, and run the model with them, "
-            "`torch.func.functional_call(model, params, inputs)`"
-        )
+    why = (
+        "graph='keep' does not go with {where}: its parameters have to be leaves. Copy the parameters alone, "
+        "`params = tc.copy(dict(model.named_parameters()), graph='keep')`, and run the model with them, "
+        "`torch.func.functional_call(model, params, inputs)`"
+    )
 
 
-class HasNoValues(Uncopyable):
+class HasNoValues(_Refused):
     """Raised for a tensor on the meta device that is wanted elsewhere."""
 
-    def explained(self, root: object) -> Exception:
-        """The error for the caller: what to do instead."""
-        where = _place_of(self.culprit, root)
-        return InputError(
-            f"{where} is on the meta device and has no values to bring to another: give the module memory first, "
-            "`module.to_empty(device=...)`, and initialise it"
-        )
+    why = (
+        "{where} is on the meta device and has no values to bring to another: give the module memory first, "
+        "`module.to_empty(device=...)`, and initialise it"
+    )
+
+
+class HasNoMemory(_Refused):
+    """Raised for a tensor whose storage ends before it does: somebody has freed it."""
+
+    why = (
+        "{where} has no memory: its storage was freed (`untyped_storage().resize_`). Give it its memory back "
+        "first, or keep it by reference, in `share`"
+    )
 
 
 def check_have_values(sources: Iterable[Tensor], device: torch.device | None) -> None:
@@ -73,18 +87,6 @@ def check_have_values(sources: Iterable[Tensor], device: torch.device | None) ->
         for t in sources:
             if t.is_meta:
                 raise HasNoValues(t)
-
-
-class HasNoMemory(Uncopyable):
-    """Raised for a tensor whose storage ends before it does: somebody has freed it."""
-
-    def explained(self, root: object) -> Exception:
-        """The error for the caller: what to do instead."""
-        where = _place_of(self.culprit, root)
-        return InputError(
-            f"{where} has no memory: its storage was freed (`untyped_storage().resize_`). Give it its memory back "
-            "first, or keep it by reference, in `share`"
-        )
 
 
 def check_have_memory(sources: Iterable[Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 import collections
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -613,7 +614,7 @@ print("parent and child are well")
 """
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="os.fork is what is tested")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork is what is tested")
 def test_a_finaliser_that_forks_the_process_while_anchors_go():
     done = _run(SETUP + FORKED_BY_A_FINALISER)
     assert (done.stdout, done.stderr, done.returncode) == ("parent and child are well\n", "", 0)
@@ -658,7 +659,7 @@ print("parent and children are well")
 """
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="os.fork is what is tested")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork is what is tested")
 def test_a_forked_process_starts_anew():
     done = _run(SETUP + FORKING)
     assert (done.stdout, done.stderr, done.returncode) == ("parent and children are well\n", "", 0)

@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.testing._internal.two_tensor import TwoTensor
 
 from torchcopy.copying.escapes.reports import find_escapes
 
@@ -642,9 +643,8 @@ def test_tensors_without_ordinary_memory(make):
 
 
 def test_tensors_inside_of_a_wrapper_tensor():
-    two = pytest.importorskip("torch.testing._internal.two_tensor").TwoTensor
     a, b = torch.ones(2), torch.zeros(2)
-    wrapper = two(a, b)
+    wrapper = TwoTensor(a, b)
     escape = only_escape_of([wrapper, lambda: b])
     assert escape.copy_path == "copy[1].__closure__['b']"
     escape = only_escape_of([wrapper, lambda: wrapper])
