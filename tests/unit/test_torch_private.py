@@ -4,29 +4,31 @@ import pytest
 import torch
 
 from torchcopy import _torch_private as private
+from torchcopy._torch_private import self_checks
+from torchcopy._torch_private.entry_points import ENTRY_POINTS
 
 
 @pytest.fixture
 def failing(monkeypatch):
     """Makes the self-check of the named entries fail, as on a torch that lacks them."""
     broken = set()
-    real = private._checked
+    real = self_checks._checked
 
     def checked(name):
         path = real(name)
         return private.FastPath(name, path.purpose, False, "gone", path.fallback) if name in broken else path
 
-    monkeypatch.setattr(private, "_checked", checked)
+    monkeypatch.setattr(self_checks, "_checked", checked)
     return broken
 
 
 def test_everything_works_on_the_pinned_torch():
     paths = private.fast_paths()
-    assert len(paths) == len(private._ENTRIES)
+    assert len(paths) == len(ENTRY_POINTS)
     assert [path.name for path in paths if not path.works] == []
 
 
-@pytest.mark.parametrize("entry", private._ENTRIES, ids=lambda e: e.name)
+@pytest.mark.parametrize("entry", ENTRY_POINTS, ids=lambda e: e.name)
 def test_a_self_check_fails_where_the_function_is_gone(entry, monkeypatch):
     owner, _, attribute = entry.name.rpartition(".")
     target = torch
@@ -47,13 +49,13 @@ def test_a_self_check_fails_where_the_function_is_gone(entry, monkeypatch):
 )
 def test_a_self_check_fails_where_the_function_does_something_else(name, wrong, message, monkeypatch):
     monkeypatch.setattr(torch, name, wrong)
-    entry = next(e for e in private._ENTRIES if e.name == f"torch.{name}")
+    entry = next(e for e in ENTRY_POINTS if e.name == f"torch.{name}")
     with pytest.raises(RuntimeError, match=message):
         entry.check()
 
 
 def test_modes_of_the_caller_do_not_decide_the_self_check():
-    private._checked.cache_clear()
+    self_checks._checked.cache_clear()
     with torch.device("meta"), torch.inference_mode():
         assert all(path.works for path in private.fast_paths())
 
@@ -122,7 +124,7 @@ def test_foreach_copy_with_and_without_the_fast_path(failing):
 
 
 def test_fallbacks_give_the_same_answers(failing):
-    failing.update(entry.name for entry in private._ENTRIES)
+    failing.update(entry.name for entry in ENTRY_POINTS)
     base = torch.arange(8.0)
     assert private.storage_address(base[3:]) == base.data_ptr()
     assert private.storage_id(base[3:]) == private.storage_id(base)

@@ -24,7 +24,7 @@ def installation(request, monkeypatch):
         monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     elif request.param == "without calls for many tensors":
         works = _torch_private.works
-        monkeypatch.setattr(_torch_private, "works", lambda name: "foreach" not in name and works(name))
+        monkeypatch.setattr(_torch_private.foreach, "works", lambda name: "foreach" not in name and works(name))
     return request.param
 
 

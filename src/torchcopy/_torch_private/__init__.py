@@ -1,0 +1,55 @@
+"""The one package that names PyTorch's private entry points.
+
+Each private function is wrapped here behind a self-check that runs once, at first use. Where the installed
+torch fails the check, the wrapper takes the eager way instead, so that no caller has to ask. `fast_paths()`
+says what the check saw; `torchcopy doctor` prints it.
+"""
+
+from .foreach import foreach_clone, foreach_copy_, foreach_lerp_
+from .lazy_clones import copy_on_write_works, is_lazy, lazy_clone, strict_lazy_clone, strict_lazy_clones
+from .modes import (
+    below_autograd,
+    every_warning,
+    in_dispatch_mode,
+    is_functorch_wrapper,
+    outside_modes,
+    without_torch_function,
+)
+from .profiling import profiled_allocations, wake_profiler
+from .self_checks import FastPath, fast_paths, works
+from .storage_probe import StorageProbe, expired_storages, free_weak_storages, weak_storages
+from .storages import flip_negation, storage_address, storage_addresses, storage_id, storage_ids, storages_and_ids
+from .version_counters import shares_version_counter
+
+__all__ = [
+    "foreach_copy_",
+    "foreach_lerp_",
+    "foreach_clone",
+    "copy_on_write_works",
+    "is_lazy",
+    "lazy_clone",
+    "strict_lazy_clone",
+    "strict_lazy_clones",
+    "outside_modes",
+    "without_torch_function",
+    "below_autograd",
+    "in_dispatch_mode",
+    "is_functorch_wrapper",
+    "every_warning",
+    "wake_profiler",
+    "profiled_allocations",
+    "FastPath",
+    "works",
+    "fast_paths",
+    "weak_storages",
+    "free_weak_storages",
+    "expired_storages",
+    "StorageProbe",
+    "storage_address",
+    "storage_addresses",
+    "storage_id",
+    "storage_ids",
+    "storages_and_ids",
+    "flip_negation",
+    "shares_version_counter",
+]

@@ -1,0 +1,53 @@
+"""Many tensors copied, interpolated or cloned in one call, where torch can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from .self_checks import works
+
+
+def foreach_copy_(targets: Sequence[Tensor], sources: Sequence[Tensor], *, non_blocking: bool = False) -> None:
+    """Copies `sources[i]` into `targets[i]` for all i, in one call where torch can."""
+    if targets and works("torch._foreach_copy_"):
+        try:
+            torch._foreach_copy_(list(targets), list(sources), non_blocking=non_blocking)
+        except RuntimeError:
+            if not _refuses_lists_with(targets):
+                raise
+        else:
+            return
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source, non_blocking=non_blocking)
+
+
+def foreach_lerp_(targets: Sequence[Tensor], ends: Sequence[Tensor], weight: float) -> None:
+    """`targets[i].lerp_(ends[i], weight)` for all i, in one call where torch can."""
+    if targets and works("torch._foreach_lerp_"):
+        try:
+            torch._foreach_lerp_(list(targets), list(ends), weight)
+        except RuntimeError:
+            if not _refuses_lists_with(targets):
+                raise
+        else:
+            return
+    for target, end in zip(targets, ends, strict=True):
+        target.lerp_(end, weight)
+
+
+def _refuses_lists_with(targets: Iterable[Tensor]) -> bool:
+    """Whether PyTorch writes to no list with these: conjugate and negative views. It says so before it writes."""
+    return any(t.is_conj() or t.is_neg() for t in targets)
+
+
+def foreach_clone(sources: Sequence[Tensor]) -> list[Tensor]:
+    """A clone of each source, in one call where torch can."""
+    if works("torch._foreach_clone"):
+        try:
+            return list(torch._foreach_clone(list(sources)))
+        except NotImplementedError:  # one of them has a layout that it does not know
+            pass
+    return [t.clone() for t in sources]

@@ -1,0 +1,57 @@
+"""Modes of the caller's and of torch's, set aside for a while or asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_C: Any = torch._C
+
+
+@contextmanager
+def outside_modes() -> Iterator[None]:
+    """Runs the body unseen by the caller's modes (fake tensors, a default device, an auditor) and subclasses."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _C.DisableTorchFunction(), _disable_current_modes():
+        yield
+
+
+@contextmanager
+def without_torch_function() -> Iterator[None]:
+    """Runs the body as if tensor subclasses had no `__torch_function__`."""
+    with _C.DisableTorchFunctionSubclass():
+        yield
+
+
+@contextmanager
+def below_autograd() -> Iterator[None]:
+    """Runs the body as under `torch.no_grad()`, and unseen by subclasses and function modes: a tenth faster."""
+    guard = getattr(_C, "_AutoDispatchBelowAutograd", torch.no_grad)
+    with _C.DisableTorchFunction(), guard():
+        yield
+
+
+def in_dispatch_mode() -> bool:
+    """Whether a dispatch mode of the caller's (fake tensors, an auditor) would see what is called now."""
+    return bool(_C._len_torch_dispatch_stack())
+
+
+def is_functorch_wrapper(t: Tensor) -> bool:
+    """Whether `t` stands for another tensor inside `torch.vmap`, `torch.func.grad` and the like."""
+    return bool(_C._functorch.is_functorch_wrapped_tensor(t))
+
+
+@contextmanager
+def every_warning() -> Iterator[None]:
+    """Lets PyTorch repeat the warnings that it otherwise gives once a process."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
