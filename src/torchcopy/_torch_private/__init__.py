@@ -5,11 +5,13 @@ torch fails the check, the wrapper takes the eager way instead, so that no calle
 says what the check saw; `torchcopy doctor` prints it.
 """
 
+from .compiling import outside_compiled_graphs
 from .foreach import foreach_clone, foreach_copy_, foreach_lerp_
 from .lazy_clones import copy_on_write_works, is_lazy, lazy_clone, strict_lazy_clone, strict_lazy_clones
 from .modes import (
     below_autograd,
     every_warning,
+    in_any_transform,
     in_dispatch_mode,
     is_functorch_wrapper,
     outside_modes,
@@ -18,7 +20,16 @@ from .modes import (
 from .profiling import profiled_allocations, wake_profiler
 from .self_checks import FastPath, fast_paths, works
 from .storage_probe import StorageProbe, expired_storages, free_weak_storages, weak_storages
-from .storages import flip_negation, storage_address, storage_addresses, storage_id, storage_ids, storages_and_ids
+from .storages import (
+    can_count_storage_uses,
+    flip_negation,
+    storage_address,
+    storage_addresses,
+    storage_id,
+    storage_ids,
+    storage_uses,
+    storages_and_ids,
+)
 from .version_counters import shares_version_counter
 
 __all__ = [
@@ -33,9 +44,11 @@ __all__ = [
     "outside_modes",
     "without_torch_function",
     "below_autograd",
+    "in_any_transform",
     "in_dispatch_mode",
     "is_functorch_wrapper",
     "every_warning",
+    "outside_compiled_graphs",
     "wake_profiler",
     "profiled_allocations",
     "FastPath",
@@ -50,6 +63,8 @@ __all__ = [
     "storage_id",
     "storage_ids",
     "storages_and_ids",
+    "can_count_storage_uses",
+    "storage_uses",
     "flip_negation",
     "shares_version_counter",
 ]

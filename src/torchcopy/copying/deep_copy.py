@@ -21,6 +21,7 @@ from .walking.walk import Walk
 T = TypeVar("T")
 
 
+@_torch_private.outside_compiled_graphs
 def copy(
     obj: T,
     *,
@@ -125,6 +126,7 @@ def copy(
 def fork(obj: T, n: None = None, **same: Any) -> T: ...
 @overload
 def fork(obj: T, n: int, **same: Any) -> list[T]: ...
+@_torch_private.outside_compiled_graphs
 def fork(obj: T, n: int | None = None, **same: Any) -> T | list[T]:
     """A copy that costs no memory until one side is written: copy-on-write. One fork, or a list of `n`.
 

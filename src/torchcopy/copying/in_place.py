@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from .. import _torch_private
 from .._errors import InputError
 from .._tensors import dtype_name
 from .collector import no_collection
@@ -22,6 +23,7 @@ from .writing.tensor_writes import stage, write
 T = TypeVar("T")
 
 
+@_torch_private.outside_compiled_graphs
 def copy_(dst: T, src: object, *, non_blocking: bool = False) -> T:
     """Copies `src` into `dst`, which keeps its tensors, their dtypes and their devices.
 
@@ -81,6 +83,7 @@ def copy_(dst: T, src: object, *, non_blocking: bool = False) -> T:
     return dst
 
 
+@_torch_private.outside_compiled_graphs
 def lerp_(dst: T, src: object, weight: float | Tensor) -> T:
     """Moves `dst` towards `src`: `dst += weight * (src - dst)`, for averages of weights and target networks.
 
