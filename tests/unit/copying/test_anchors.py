@@ -14,7 +14,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from torchcopy import _torch_private as private
-from torchcopy.copying.copy_on_write import anchors, lazy
+from torchcopy.copying.copy_on_write import anchor_pool, anchor_table, anchors, lazy
 from torchcopy.copying.copy_on_write.lazy import lazy_clones
 
 pool = anchors.pool
@@ -53,7 +53,8 @@ def clock(monkeypatch):
     """A clock that stands still until it is told to go on."""
     clock = types.SimpleNamespace(now=time.monotonic())
     clock.monotonic, clock.thread_time = lambda: clock.now, time.thread_time
-    monkeypatch.setattr(anchors, "time", clock)
+    for module in (anchor_pool, anchor_table):
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 
@@ -70,7 +71,7 @@ def no_thread(monkeypatch):
 def test_the_bytes_go_by_themselves_when_both_were_written():
     source = torch.arange(1000.0)
     clone = lazy_clone(source)
-    old = StorageWeakRef(pool._anchors[private.storage_address(source)].untyped_storage())
+    old = StorageWeakRef(pool.table.anchors[private.storage_address(source)].untyped_storage())
     source.add_(1)
     assert len(pool) == 1
     clone.add_(2)
@@ -121,9 +122,9 @@ def test_a_storage_that_died_may_still_be_giving_up(no_thread, clock):
     del clone
     assert anchors.settle() == 1
     assert anchors.held_bytes() == 12
-    clock.now += 0.9 * anchors._GRACE_S
+    clock.now += 0.9 * anchor_table._GRACE_S
     assert anchors.settle() == 1
-    clock.now += 0.2 * anchors._GRACE_S
+    clock.now += 0.2 * anchor_table._GRACE_S
     assert anchors.settle() == 0
 
 
@@ -147,7 +148,7 @@ def test_a_source_forked_anew_does_not_keep_its_old_bytes(no_thread, clock):
     for step in range(5):
         old, kept = kept, lazy_clones([source])[0]
         source.add_(1)
-        assert private.storage_address(kept[0]) in pool._anchors
+        assert private.storage_address(kept[0]) in pool.table.anchors
         del old
         clock.now += 1
         anchors.settle()
@@ -206,7 +207,7 @@ def test_dead_forks_are_forgotten_while_another_lives(no_thread, clock):
     for _ in range(100):
         lazy_clone(source)
     assert anchors.settle() == 1
-    assert sorted(pool._watched) == sorted(private.storage_ids([source, keep]))
+    assert sorted(pool.table.watched) == sorted(private.storage_ids([source, keep]))
     source.add_(1)
     keep.add_(2)
     clock.now += 1
@@ -252,7 +253,7 @@ def test_what_may_not_be_looked_at_keeps_its_anchor(no_thread, monkeypatch):
         raise RuntimeError("device in trouble")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pool._probe, "look", look)
+        patch.setattr(pool.table._probe, "look", look)
         assert anchors.settle() == 1
     assert anchors.settle() == 0
     assert (source.tolist(), clone.tolist()) == ([2, 3, 4], [1, 2, 3])
@@ -268,7 +269,7 @@ def test_without_an_anchor_a_tensor_that_is_left_keeps_its_bytes(no_thread):
     del _
     first.add_(1)
     assert anchors.let_go(sources) == 2
-    assert list(pool._anchors) == [addresses[1]]
+    assert list(pool.table.anchors) == [addresses[1]]
     for t in sources:
         t.add_(5)
     assert private.storage_addresses(sources)[::2] == addresses[::2]
@@ -345,8 +346,8 @@ def test_where_no_thread_can_be_had_forks_are_made_all_the_same(monkeypatch):
 
 
 def test_forks_sweep_when_the_thread_does_not_get_to(no_thread, monkeypatch):
-    monkeypatch.setattr(anchors, "_GRACE_S", 0.0)
-    monkeypatch.setattr(anchors, "_SWEEP_AT", 20)
+    monkeypatch.setattr(anchor_table, "_GRACE_S", 0.0)
+    monkeypatch.setattr(anchor_pool, "_SWEEP_AT", 20)
     monkeypatch.setattr(pool, "_sweep_at", 20)
     most = 0
     for _ in range(100):
@@ -359,8 +360,8 @@ def test_forks_sweep_when_the_thread_does_not_get_to(no_thread, monkeypatch):
 
 def test_forks_wake_the_thread_when_there_are_many(monkeypatch):
     assert wait_for(lambda: pool._thread is None)
-    monkeypatch.setattr(anchors, "_GRACE_S", 0.0)
-    monkeypatch.setattr(anchors, "_WAKE_AT", 20)
+    monkeypatch.setattr(anchor_table, "_GRACE_S", 0.0)
+    monkeypatch.setattr(anchor_pool, "_WAKE_AT", 20)
     monkeypatch.setattr(pool, "_wake_at", 20)
     monkeypatch.setattr(pool, "sweep", lambda stop=None: None)  # what it would do by itself
     source = torch.zeros(3)
@@ -377,7 +378,8 @@ def test_forks_wake_the_thread_when_there_are_many(monkeypatch):
 
 
 def test_a_sweep_in_several_steps(no_thread, monkeypatch):
-    monkeypatch.setattr(anchors, "_AT_ONCE", 2)
+    monkeypatch.setattr(anchor_pool, "_AT_ONCE", 2)
+    monkeypatch.setattr(anchor_table, "_FREED_AT_ONCE", 2)
     sources = [torch.zeros(3) for _ in range(7)]
     (clones,) = lazy_clones(sources)
     for t in (*sources, *clones[:-1]):
@@ -456,7 +458,7 @@ def disturb_letting_go(monkeypatch):
                     waiting.pop()()
                 return popped
 
-        monkeypatch.setattr(pool, "_anchors", Disturbed(pool._anchors))
+        monkeypatch.setattr(pool.table, "anchors", Disturbed(pool.table.anchors))
         return waiting
 
     return disturb_letting_go
@@ -481,7 +483,7 @@ def test_a_finaliser_that_settles_while_anchors_go(no_thread, disturb_letting_go
 @pytest.mark.parametrize("moment", ["weak references are freed", "anchors are let go", "the dead are sought"])
 def test_a_finaliser_that_forks_while_anchors_go(no_thread, disturb, disturb_letting_go, monkeypatch, moment):
     """Its fork may get the very address that has just come free, and its anchor has to stay."""
-    monkeypatch.setattr(anchors, "_SWEEP_AT", 1)
+    monkeypatch.setattr(anchor_pool, "_SWEEP_AT", 1)
     monkeypatch.setattr(pool, "_sweep_at", 1)
     forks = []
 
@@ -502,7 +504,7 @@ def test_a_finaliser_that_forks_while_anchors_go(no_thread, disturb, disturb_let
     assert not waiting
     assert anchors.settle() == 20
     for source, clone in forks:
-        assert private.storage_address(source) in pool._anchors
+        assert private.storage_address(source) in pool.table.anchors
         source.add_(1)
         assert clone.tolist() == [0, 1, 2]
         clone.add_(5)
@@ -516,7 +518,7 @@ def test_a_finaliser_that_lets_go_while_its_thread_forks(no_thread, disturb):
     waiting = disturb("strict_lazy_clones", lambda: _settle_and_report(source))
     clone = lazy_clone(source)
     assert not waiting
-    assert list(pool._anchors) == [private.storage_address(source)]
+    assert list(pool.table.anchors) == [private.storage_address(source)]
     source.add_(1)
     clone.add_(5)
     assert (source.tolist(), clone.tolist()) == ([1, 2, 3], [5, 6, 7])

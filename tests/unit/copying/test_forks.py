@@ -9,7 +9,7 @@ from torch import nn
 
 import torchcopy as tc
 from torchcopy import _torch_private as private
-from torchcopy.copying.copy_on_write import anchors, lazy
+from torchcopy.copying.copy_on_write import anchor_table, anchors, lazy
 
 NOTES = "ignore:.*(prototype|beta|deprecated|not writable).*"
 
@@ -274,7 +274,7 @@ def in_use(monkeypatch):
     pool = anchors.AnchorPool()
     monkeypatch.setattr(anchors, "pool", pool)
     monkeypatch.setattr(lazy, "pool", pool)
-    monkeypatch.setattr(anchors, "_GRACE_S", 0.0)
+    monkeypatch.setattr(anchor_table, "_GRACE_S", 0.0)
     monkeypatch.setattr(pool, "_thread", object())
 
     def in_use(*steps):

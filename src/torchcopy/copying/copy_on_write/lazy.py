@@ -77,7 +77,7 @@ def _at_once(sources: Sequence[Tensor], count: int) -> list[list[Tensor | None]]
         return None
     try:
         addresses = _torch_private.storage_addresses(sources)
-        known = pool.known(addresses)
+        known = pool.table.known(addresses)
         if True not in known:
             new, new_addresses = sources, addresses
         else:
@@ -94,9 +94,9 @@ def _at_once(sources: Sequence[Tensor], count: int) -> list[list[Tensor | None]]
     except RuntimeError:  # no storage, or not PyTorch's own
         return None
     if new:
-        pool.hold(anchors, _torch_private.weak_storages(new))
+        pool.table.hold(anchors, _torch_private.weak_storages(new))
     for column in clones:
-        pool.join(addresses, _torch_private.weak_storages(column))
+        pool.table.join(addresses, _torch_private.weak_storages(column))
     return list(map(list, clones))
 
 
