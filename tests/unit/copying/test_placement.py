@@ -1,7 +1,5 @@
 """Packed transfers, conversions in one pass, and transfers that the host cannot read too early."""
 
-import types
-
 import pytest
 import torch
 
@@ -90,8 +88,8 @@ class Elsewhere:
 def waited(monkeypatch):
     """The devices that were waited for, in order, with how many tensors had been moved by then."""
     log, moved = [], []
-    stream = lambda device: types.SimpleNamespace(synchronize=lambda: log.append((device.type, len(moved))))  # noqa: E731
-    monkeypatch.setattr(torch.accelerator, "current_stream", stream)
+    wait_for = lambda devices: log.extend((device.type, len(moved)) for device in devices)  # noqa: E731
+    monkeypatch.setattr(placement, "wait_for", wait_for)
     monkeypatch.setattr(placement, "_move", moved.extend)
     return log
 

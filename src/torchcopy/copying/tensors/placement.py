@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ... import _torch_private
+from .device_waits import wait_for
 from .huge_pages import advise_huge_pages
 from .opaque import place_alone
 
@@ -62,9 +63,7 @@ def transfer(pairs: Sequence[_Pair], *, non_blocking: bool) -> None:
             waits.add(target)
     if staying:
         _torch_private.foreach_copy_([c for c, _ in staying], [t for _, t in staying])
-    for device in waits:
-        if device.type not in ("cpu", "meta"):
-            torch.accelerator.current_stream(device).synchronize()
+    wait_for(waits)
 
 
 def _move(pairs: Sequence[_Pair]) -> None:
@@ -92,7 +91,7 @@ def move_packed(pairs: Sequence[_Pair]) -> None:
     moved = _buffer(size, target, pinned=on_host == target and origin != target)
     moved.copy_(packed, non_blocking=True)
     if target.type == "cpu" and origin != target:
-        torch.accelerator.current_stream(origin).synchronize()  # the host unpacks at once
+        wait_for((origin,))  # the host unpacks at once
     _torch_private.foreach_copy_([c for c, _ in pairs], _pieces(moved, pairs, offsets))
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ... import _torch_private
+from ..tensors.device_waits import wait_for
 from .tensor_pairs import TensorPairs
 
 # Dtypes that `lerp_` computes in; the others are taken to a wider one and back.
@@ -61,21 +62,12 @@ def write(pairs: TensorPairs, weight: float | None = None, *, non_blocking: bool
     for array, new in pairs.arrays:
         np.copyto(array, new, casting="same_kind")
     if non_blocking:
-        for device in devices_to_wait_for((*zip(pairs.dsts, pairs.srcs, strict=True), *pairs.in_order)):
-            _wait_for(device)
+        wait_for(devices_to_wait_for((*zip(pairs.dsts, pairs.srcs, strict=True), *pairs.in_order)))
 
 
 def devices_to_wait_for(pairs: Iterable[tuple[Any, Any]]) -> set[torch.device]:
     """Where copies to the host may still be on their way: the host would read them too early."""
     return {s.device for d, s in pairs if d.is_cpu and not s.is_cpu}
-
-
-def _wait_for(device: torch.device) -> None:
-    backend = torch.get_device_module(device)
-    if hasattr(backend, "current_stream"):
-        backend.current_stream(device).synchronize()
-    else:
-        backend.synchronize()
 
 
 def _batches(dsts: list[Tensor], srcs: list[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
