@@ -7,6 +7,7 @@ says what the check saw; `torchcopy doctor` prints it.
 
 from .compiling import outside_compiled_graphs
 from .foreach import foreach_clone, foreach_copy_, foreach_lerp_
+from .forward_mode import no_grad
 from .lazy_clones import copy_on_write_works, is_lazy, lazy_clone, strict_lazy_clone, strict_lazy_clones
 from .modes import (
     below_autograd,
@@ -48,6 +49,7 @@ __all__ = [
     "in_dispatch_mode",
     "is_functorch_wrapper",
     "every_warning",
+    "no_grad",
     "outside_compiled_graphs",
     "wake_profiler",
     "profiled_allocations",

@@ -96,10 +96,11 @@ def _joined(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     """Copies made outside the graph, each then given its place in it."""
     from .tensor_copies import copy_tensors
 
-    nested = {k: _alone(t, request) for k, t in enumerate(sources) if t.is_nested}  # they have no sizes to check
-    if nested:
-        rest = iter(_joined([t for k, t in enumerate(sources) if k not in nested], request))
-        return [nested[k] if k in nested else next(rest) for k in range(len(sources))]
+    # These are not for us to put into the graph: nested ones have no sizes to check, and transforms follow `clone`.
+    apart = {k: _alone(t, request) for k, t in enumerate(sources) if _follows_clone(t)}
+    if apart:
+        rest = iter(_joined([t for k, t in enumerate(sources) if k not in apart], request))
+        return [apart[k] if k in apart else next(rest) for k in range(len(sources))]
     detached = copy_tensors(sources, request.without_graph())
     join: Any = _InGraph.apply
     return [
@@ -107,6 +108,10 @@ def _joined(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
         join(t, c.data if c._is_view() else c) if _is_in_graph(t) else c
         for t, c in zip(sources, detached, strict=True)
     ]
+
+
+def _follows_clone(t: Tensor) -> bool:
+    return t.is_nested or _torch_private.is_functorch_wrapper(t)
 
 
 def _is_in_graph(t: Tensor) -> bool:
@@ -134,6 +139,11 @@ class _InGraph(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         device, dtype = ctx.source
         return gradients[0].to(device, dtype), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], source: Any, copied: Any) -> Any:  # noqa: ARG004
+        """`torch.vmap` wants a rule for tensors from outside of it too. Those inside follow `clone`."""
+        return _InGraph.apply(source, copied), in_dims[1]  # type: ignore[no-untyped-call]
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:

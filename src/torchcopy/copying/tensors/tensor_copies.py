@@ -38,7 +38,7 @@ def copy_tensors(sources: Sequence[Tensor], request: Request, early: Early | Non
     check_have_values(sources, request.device)
     if request.graph == "keep":
         return copy_in_graph(sources, request)
-    with torch.no_grad():
+    with _torch_private.no_grad():
         if request.memory == "share":
             return [t.detach() for t in sources]
         if early:
