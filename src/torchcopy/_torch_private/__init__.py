@@ -12,7 +12,6 @@ from .lazy_clones import copy_on_write_works, is_lazy, lazy_clone, strict_lazy_c
 from .modes import (
     below_autograd,
     every_warning,
-    in_any_transform,
     in_dispatch_mode,
     is_functorch_wrapper,
     outside_modes,
@@ -22,13 +21,11 @@ from .profiling import profiled_allocations, wake_profiler
 from .self_checks import FastPath, fast_paths, works
 from .storage_probe import StorageProbe, expired_storages, free_weak_storages, weak_storages
 from .storages import (
-    can_count_storage_uses,
     flip_negation,
     storage_address,
     storage_addresses,
     storage_id,
     storage_ids,
-    storage_uses,
     storages_and_ids,
 )
 from .version_counters import shares_version_counter
@@ -45,7 +42,6 @@ __all__ = [
     "outside_modes",
     "without_torch_function",
     "below_autograd",
-    "in_any_transform",
     "in_dispatch_mode",
     "is_functorch_wrapper",
     "every_warning",
@@ -65,8 +61,6 @@ __all__ = [
     "storage_id",
     "storage_ids",
     "storages_and_ids",
-    "can_count_storage_uses",
-    "storage_uses",
     "flip_negation",
     "shares_version_counter",
 ]
