@@ -12,8 +12,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import workloads
+from exit_status import errors_end
 
-from torchcopy._errors import TorchcopyError
 from torchcopy.bench.models import MODEL_METHODS, bench_model
 from torchcopy.bench.preflight import has_matplotlib
 from torchcopy.bench.records import BenchReport
@@ -39,13 +39,13 @@ def keep(name: str, report: BenchReport, device: str) -> None:
     print(f"Written to {place}\n")
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--device", default="cpu", help="cpu, cuda, … (default: cpu)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the time")
     options = parser.parse_args()
     seconds = 6.0 if options.quick else 60.0
-    try:
+    with errors_end("copy_methods"):
         OUTPUT.mkdir(exist_ok=True)
         with progress("tensors", total=None) as advance:
             report = bench_tensors(device=options.device, max_seconds=seconds, on_step=advance)
@@ -55,14 +55,7 @@ def main() -> int:
             with progress(name, total=len(MODEL_METHODS) * STEPS) as advance:
                 report = bench_model(factory, device=options.device, max_seconds=seconds, on_step=advance)
             keep(name, report, options.device)
-    except (TorchcopyError, OSError) as error:
-        print(f"copy_methods: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("copy_methods: interrupted", file=sys.stderr)
-        return 130
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -25,8 +25,9 @@ from copying_floors import Row, rows_of, tally
 from copying_methods import METHODS, METHODS_FOR, missing
 from copying_results import Found, Growth, Measured, growth_of
 from copying_worker import GROWTH_METHODS, GROWTH_SIZES, QUICK_GROWTH
+from exit_status import errors_end
 
-from torchcopy._errors import InputError, TorchcopyError
+from torchcopy._errors import InputError
 from torchcopy.bench.preflight import has_matplotlib
 from torchcopy.reporters.as_json import to_json
 from torchcopy.reporters.files import write_text
@@ -235,17 +236,11 @@ def parse(arguments: list[str] | None = None) -> Options:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    try:
+    with errors_end("copying"):
         options = parse(arguments)
         options.out.mkdir(parents=True, exist_ok=True)
         results = measure(options)
         keep(options, results)
-    except (TorchcopyError, OSError) as error:
-        print(f"copying: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("copying: interrupted", file=sys.stderr)
-        return 130
     failed = results.failures()
     for line in failed:
         print(f"copying: error: {line}", file=sys.stderr)
