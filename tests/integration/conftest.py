@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+import torchcopy as tc
+
 
 @pytest.fixture(scope="module")
 def one_thread():
@@ -11,3 +13,15 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def seeded():
+    """The same random numbers in every run."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=[tc.copy, tc.fork], ids=["copy", "fork"])
+def make(request):
+    """Each way to make a copy in memory of its own; that of `fork` is taken at the first write."""
+    return request.param

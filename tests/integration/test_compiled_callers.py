@@ -32,7 +32,6 @@ def compiled(function, backend):
     return torch.compile(function, backend=backend)
 
 
-@pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 def test_a_copy_is_independent_of_what_is_written_later(backend, make):
     def run(x, held):
         doubled = {"y": x * 2, "held": held}

@@ -22,7 +22,6 @@ pytestmark = [
     # Compiled modules look at it on every input.
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
 ]
-every_way = pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 
 
 class Symmetric(nn.Module):
@@ -154,7 +153,6 @@ def _without_compiled_code(module):
 
 @every_module
 @pytest.mark.parametrize("after", ["built", "run", "trained"])
-@every_way
 def test_a_changed_module_goes_on_as_its_source(build, after, make):
     model = _model(build)
     optimizer = _optimizer(model)
@@ -174,7 +172,6 @@ def test_a_changed_module_goes_on_as_its_source(build, after, make):
 
 
 @every_module
-@every_way
 def test_training_one_side_leaves_the_other_alone(build, make):
     model = _model(build)
     _run(model)
@@ -295,7 +292,6 @@ def test_a_norm_of_the_old_kind_is_removed_from_one_side_alone(changed):
     assert_same_values(_run(other), expected)
 
 
-@every_way
 def test_a_copied_module_is_compiled_for_itself(make):
     inner = nn.Linear(4, 4)
     source = torch.compile(inner, backend="eager")
@@ -354,7 +350,6 @@ def test_an_inner_step_on_kept_parameters_is_differentiable():
     assert all_equal(weights_of(module), before)
 
 
-@every_way
 def test_an_ensemble_in_one_tensor_each(make):
     modules = [nn.Linear(4, 2) for _ in range(3)]
     source = stack_module_state(modules)

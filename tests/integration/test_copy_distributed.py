@@ -11,7 +11,6 @@ from training_steps import all_equal, assert_the_next_steps_are_the_same, small_
 import torchcopy as tc
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-every_way = pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,7 +43,6 @@ every_handle = pytest.mark.parametrize("hold", HELD.values(), ids=HELD.keys())
 
 
 @every_handle
-@every_way
 def test_a_handle_is_refused_with_its_path(hold, make, group):
     model = nn.Sequential(nn.Linear(4, 4), Sharded(hold(group)))
     before = weights_of(model)
@@ -55,7 +53,6 @@ def test_a_handle_is_refused_with_its_path(hold, make, group):
 
 @every_handle
 @pytest.mark.parametrize("by", ["object", "type"])
-@every_way
 def test_a_handle_is_kept_where_both_sides_share_it(hold, by, make, group):
     model = nn.Sequential(nn.Linear(4, 4), Sharded(hold(group)))
     held = model[1].held
@@ -92,7 +89,6 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
 @pytest.mark.parametrize("steps", [0, 2])
-@every_way
 @pytest.mark.filterwarnings("ignore:find_unused_parameters=True was specified:UserWarning")
 def test_a_wrapped_model_goes_on_as_its_source(options, steps, make, group):
     torch.manual_seed(0)

@@ -8,7 +8,6 @@ from torch import nn
 import torchcopy as tc
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-every_way = pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 
 CALLS = []
 
@@ -82,7 +81,6 @@ def _no_calls_yet():
 
 
 @every_kind
-@every_way
 def test_a_hook_is_called_with_the_copy(register, run, make):
     module = nn.Linear(3, 2)
     register(module)
@@ -100,7 +98,6 @@ def test_a_hook_is_called_with_the_copy(register, run, make):
 
 
 @every_kind
-@every_way
 def test_a_hook_is_removed_from_one_side_alone(register, run, make):
     module = nn.Linear(3, 2)
     handle = register(module)
@@ -157,7 +154,6 @@ class Recorded(nn.Module):
         return self.layer(x)
 
 
-@every_way
 def test_methods_as_hooks_change_the_copy(make):
     source = Recorded()
     _by_forward(source)
@@ -180,7 +176,6 @@ def test_a_hook_that_holds_the_source_is_reported():
         tc.copy(source)
 
 
-@every_way
 def test_hooks_of_parameters_stay_with_the_source(make):
     """As `copy.deepcopy` has it: a tensor's hooks belong to its place in the graph."""
     module = nn.Linear(3, 2)

@@ -17,8 +17,7 @@ from training_steps import (
 
 import torchcopy as tc
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-every_way = pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
+pytestmark = pytest.mark.usefixtures("one_thread", "seeded")
 
 
 def _matrices():
@@ -68,18 +67,12 @@ OPTIMIZERS = {
 every_optimizer = pytest.mark.parametrize(("model", "of"), OPTIMIZERS.values(), ids=OPTIMIZERS.keys())
 
 
-@pytest.fixture(autouse=True)
-def _seeded():
-    torch.manual_seed(0)
-
-
 def test_every_optimizer_has_a_case():
     assert {name.split(",")[0] for name in OPTIMIZERS} == subclasses_in(optim, optim.Optimizer) - {"Optimizer"}
 
 
 @every_optimizer
 @pytest.mark.parametrize("steps", [0, 2])
-@every_way
 def test_a_copied_optimizer_goes_on_as_its_source(model, of, steps, make):
     module = model()
     optimizer = of(module)
@@ -93,7 +86,6 @@ def test_a_copied_optimizer_goes_on_as_its_source(model, of, steps, make):
 
 
 @every_optimizer
-@every_way
 def test_no_write_to_an_optimizer_is_seen_on_the_other_side(model, of, make):
     module = model()
     source = (of(module), module)
@@ -102,7 +94,6 @@ def test_no_write_to_an_optimizer_is_seen_on_the_other_side(model, of, make):
 
 
 @every_optimizer
-@every_way
 def test_the_copied_state_of_an_optimizer_can_be_loaded(model, of, make):
     module = model()
     optimizer = of(module)

@@ -27,7 +27,6 @@ pytestmark = [
 ]
 every_case = pytest.mark.parametrize("case", CASES, ids=_named)
 every_lazy_case = pytest.mark.parametrize("case", [case for case in CASES if case.lazy], ids=_named)
-every_way = pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 
 
 def _built(case, seed=0):
@@ -89,7 +88,6 @@ def test_every_case_makes_its_class():
 
 
 @every_case
-@every_way
 def test_a_copy_computes_the_same(case, make):
     module = _built(case)
     copied = make(module, on_escape="error")
@@ -100,7 +98,6 @@ def test_a_copy_computes_the_same(case, make):
 
 
 @every_case
-@every_way
 def test_no_write_is_seen_on_the_other_side(case, make):
     module = _built(case)
     copied, was_training = make(module), module.training
@@ -118,7 +115,6 @@ def test_no_write_is_seen_on_the_other_side(case, make):
 
 
 @every_case
-@every_way
 def test_training_goes_on_the_same_on_both_sides(case, make):
     module = _built(case)
     optimizer = _optimizer(module)
@@ -156,7 +152,6 @@ def _is_uninitialized(module):
 
 
 @every_lazy_case
-@every_way
 def test_a_lazy_module_is_initialised_on_each_side(case, make):
     module = case.build()
     copied = make(module, on_escape="error")
@@ -174,7 +169,6 @@ def test_a_lazy_module_is_initialised_on_each_side(case, make):
 
 
 @every_lazy_case
-@every_way
 def test_a_lazy_module_takes_another_shape_on_each_side(case, make):
     module = case.build()
     copied = make(module)

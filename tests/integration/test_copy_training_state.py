@@ -20,13 +20,7 @@ from training_steps import (
 
 import torchcopy as tc
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-every_way = pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
-
-
-@pytest.fixture(autouse=True)
-def _seeded():
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("one_thread", "seeded")
 
 
 class Warmup:
@@ -100,7 +94,6 @@ def test_every_scheduler_has_a_case():
 
 @every_scheduler
 @pytest.mark.parametrize("steps", [0, 3])
-@every_way
 def test_a_copied_scheduler_goes_on_as_its_source(of, steps, make):
     model = small_model()
     optimizer = optim.SGD(parameters_of(model), lr=0.1, momentum=0.9)
@@ -175,7 +168,6 @@ def _scaled_step(model, optimizer, scaler, seed=0, factor=1.0):
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["enabled", "disabled"])
 @pytest.mark.parametrize("steps", [0, 3])
-@every_way
 def test_a_scaler_goes_on_as_its_source(enabled, steps, make):
     model = small_model()
     optimizer = optim.SGD(parameters_of(model), lr=0.1)
@@ -205,7 +197,6 @@ def test_a_scaler_within_a_step_is_refused():
     assert tc.copy(scaler).get_scale() == scaler.get_scale()
 
 
-@every_way
 def test_generators_go_on_alike(make):
     generator = torch.Generator().manual_seed(5)
     torch.rand(3, generator=generator)
@@ -231,7 +222,6 @@ AVERAGES = {
 
 
 @pytest.mark.parametrize("options", AVERAGES.values(), ids=AVERAGES.keys())
-@every_way
 def test_an_average_goes_on_as_its_source(options, make):
     model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
     optimizer = optim.SGD(parameters_of(model), lr=0.1)

@@ -140,7 +140,6 @@ def test_a_fork_is_independent(architecture):
     assert_nothing_shared(model, forked)
 
 
-@pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 def test_a_state_dict(architecture, make):
     model, batch = architecture.build(), architecture.example()
     state = model.state_dict()
@@ -157,7 +156,6 @@ def test_a_state_dict(architecture, make):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "gemma3", "mamba", "bart", "t5", "whisper"])
-@pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 def test_a_cache_is_copied_whole_and_apart(name, make):
     architecture = BY_NAME[name]
     model, batch = architecture.build(), architecture.example()
@@ -174,7 +172,6 @@ def test_a_cache_is_copied_whole_and_apart(name, make):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen3-moe"])
-@pytest.mark.parametrize("make", [tc.copy, tc.fork], ids=["copy", "fork"])
 def test_the_next_token_from_a_copied_cache(name, make):
     architecture = BY_NAME[name]
     model, tokens = architecture.build(), architecture.example()["input_ids"]

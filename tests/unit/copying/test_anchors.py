@@ -554,10 +554,11 @@ def test_where_nothing_can_be_lazy_no_thread_is_started():
 # --- processes -------------------------------------------------------------------------------------------------
 
 
-def _run(code, **options):
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120, **options
-    )
+def _assert_prints(code, expected):
+    """Runs `code` in an interpreter of its own, which says this and nothing else, and ends well."""
+    command = [sys.executable, "-W", "ignore", "-c", SETUP + code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0)
 
 
 SETUP = """
@@ -571,8 +572,7 @@ torch.set_num_threads(1)
 
 
 def test_import_starts_no_thread():
-    done = _run(SETUP + "print([thread.name for thread in threading.enumerate()])")
-    assert (done.stdout, done.stderr, done.returncode) == ("['MainThread']\n", "", 0)
+    _assert_prints("print([thread.name for thread in threading.enumerate()])", "['MainThread']\n")
 
 
 @pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "del source", "source.add_(1); clone.add_(1)"])
@@ -586,8 +586,7 @@ class AtEnd:
 at_end = AtEnd()
 {end}
 """
-    done = _run(SETUP + code)
-    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+    _assert_prints(code, "")
 
 
 FORKED_BY_A_FINALISER = """
@@ -618,8 +617,7 @@ print("parent and child are well")
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork is what is tested")
 def test_a_finaliser_that_forks_the_process_while_anchors_go():
-    done = _run(SETUP + FORKED_BY_A_FINALISER)
-    assert (done.stdout, done.stderr, done.returncode) == ("parent and child are well\n", "", 0)
+    _assert_prints(FORKED_BY_A_FINALISER, "parent and child are well\n")
 
 
 FORKING = """
@@ -663,8 +661,7 @@ print("parent and children are well")
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork is what is tested")
 def test_a_forked_process_starts_anew():
-    done = _run(SETUP + FORKING)
-    assert (done.stdout, done.stderr, done.returncode) == ("parent and children are well\n", "", 0)
+    _assert_prints(FORKING, "parent and children are well\n")
 
 
 LOADING = """
@@ -689,5 +686,4 @@ print("loaded")
 
 
 def test_workers_of_a_data_loader_make_lazy_clones_of_what_they_inherited():
-    done = _run(SETUP + LOADING)
-    assert (done.stdout, done.stderr, done.returncode) == ("loaded\n", "", 0)
+    _assert_prints(LOADING, "loaded\n")
