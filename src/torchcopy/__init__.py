@@ -38,6 +38,7 @@ _MODULES = {
     # make
     "copying.deep_copy": ("copy", "fork"),
     "copying.in_place": ("copy_", "lerp_"),
+    "copying.tensors.memory_cache": ("empty_cache",),
     # measure
     "bench.records": ("BenchReport", "Measurement"),
     "bench.models": ("bench_model",),
@@ -63,6 +64,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from .copying.deep_copy import fork as fork
     from .copying.in_place import copy_ as copy_
     from .copying.in_place import lerp_ as lerp_
+    from .copying.tensors.memory_cache import empty_cache as empty_cache
     from .semantics.advice import Advice as Advice
     from .semantics.advice import Needs as Needs
     from .semantics.advice import advise as advise

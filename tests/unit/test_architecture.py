@@ -21,6 +21,7 @@ REPORT_LIBRARIES = {"typer", "rich", "jinja2", "matplotlib"}
 PRIVATE = {"_lazy_clone", "_is_cow_tensor", "_data_address", "_storage_id", "_unsafe_set_version_counter"}
 PRIVATE |= {"_weak_ref", "_free_weak_ref", "_expired", "_new_with_weak_ptr", "_neg_view"}
 PRIVATE |= {"_foreach_copy_", "_foreach_lerp_", "_foreach_clone", "_len_torch_dispatch_stack"}
+PRIVATE |= {"_storage_Use_Count", "peek_interpreter_stack", "_get_tracing_state", "_is_profiler_enabled"}
 
 
 def _imports(path):

@@ -14,18 +14,21 @@ from .modes import (
     every_warning,
     in_dispatch_mode,
     is_functorch_wrapper,
+    is_observed,
     outside_modes,
     without_torch_function,
 )
-from .profiling import profiled_allocations, wake_profiler
+from .profiling import profiled_allocations, profiler_is_running, wake_profiler
 from .self_checks import FastPath, fast_paths, works
 from .storage_probe import StorageProbe, expired_storages, free_weak_storages, weak_storages
 from .storages import (
+    can_count_storage_uses,
     flip_negation,
     storage_address,
     storage_addresses,
     storage_id,
     storage_ids,
+    storage_uses,
     storages_and_ids,
 )
 from .version_counters import shares_version_counter
@@ -44,11 +47,13 @@ __all__ = [
     "below_autograd",
     "in_dispatch_mode",
     "is_functorch_wrapper",
+    "is_observed",
     "every_warning",
     "no_grad",
     "outside_compiled_graphs",
     "wake_profiler",
     "profiled_allocations",
+    "profiler_is_running",
     "FastPath",
     "works",
     "fast_paths",
@@ -61,6 +66,8 @@ __all__ = [
     "storage_id",
     "storage_ids",
     "storages_and_ids",
+    "can_count_storage_uses",
+    "storage_uses",
     "flip_negation",
     "shares_version_counter",
 ]

@@ -40,6 +40,24 @@ def _check_storage_object() -> str:
     return "one object for all views of a storage, while it is held"
 
 
+def _check_storage_uses() -> str:
+    base = torch.arange(8.0)
+    number = _C._storage_id(base)
+    storage = base.untyped_storage()  # its object counts, from now on
+    alone = _C._storage_Use_Count(number)
+    view, array = base[2:], base.numpy()
+    seen = [_C._storage_Use_Count(number)]
+    del view
+    seen.append(_C._storage_Use_Count(number))
+    del array
+    seen.append(_C._storage_Use_Count(number))
+    del base
+    seen.append(_C._storage_Use_Count(number))
+    if [uses - alone for uses in seen] != [2, 1, 0, -1] or storage.nbytes() != 32:
+        raise RuntimeError("it does not count the tensors of a storage")
+    return "counts tensors, views and arrays"
+
+
 def _check_lazy_clone() -> str:
     source = torch.arange(1024.0)
     lazy: Tensor = torch._lazy_clone(source)
@@ -141,6 +159,12 @@ ENTRY_POINTS = (
     EntryPoint("torch._C._storage_id", "tell storages apart without writing", "data addresses", _check_storage_id),
     EntryPoint(
         "torch.Tensor.untyped_storage", "tell storages apart, and see their sizes", "ids", _check_storage_object
+    ),
+    EntryPoint(
+        "torch._C._storage_Use_Count",
+        "see that nobody uses a storage any more",
+        "memory of copies is not kept for the next ones",
+        _check_storage_uses,
     ),
     EntryPoint("torch._lazy_clone", "copy-on-write", "`clone()`", _check_lazy_clone),
     EntryPoint(

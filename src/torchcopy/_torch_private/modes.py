@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .profiling import profiler_is_running
+
 _C: Any = torch._C
 
 
@@ -39,6 +41,16 @@ def below_autograd() -> Iterator[None]:
 def in_dispatch_mode() -> bool:
     """Whether a dispatch mode of the caller's (fake tensors, an auditor) would see what is called now."""
     return bool(_C._len_torch_dispatch_stack())
+
+
+def is_observed() -> bool:
+    """Whether somebody looks at how tensors come about: a dispatch mode, `torch.func`, a trace, the profiler."""
+    return (
+        in_dispatch_mode()
+        or _C._functorch.peek_interpreter_stack() is not None
+        or _C._get_tracing_state() is not None
+        or profiler_is_running()
+    )
 
 
 def is_functorch_wrapper(t: Tensor) -> bool:

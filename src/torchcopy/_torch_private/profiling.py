@@ -9,12 +9,17 @@ from collections.abc import Callable
 import torch
 
 
+def profiler_is_running() -> bool:
+    """Whether the program is being profiled."""
+    return bool(torch.autograd.profiler._is_profiler_enabled)
+
+
 @functools.cache
 def wake_profiler() -> None:
     """Starts and stops the profiler once: its library complains when it first wakes on another thread."""
     # Without this, the library writes a line to stderr at each start and stop.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-    if not torch.autograd.profiler._is_profiler_enabled:
+    if not profiler_is_running():
         with torch.autograd.profiler.profile(use_kineto=True, profile_memory=True):
             pass
 
@@ -24,7 +29,7 @@ def profiled_allocations(call: Callable[[], object]) -> list[int] | None:
 
     None where the profiler cannot be had, for example because one is running already; `call` has run then too.
     """
-    if torch.autograd.profiler._is_profiler_enabled:  # a second session would end the user's
+    if profiler_is_running():  # a second session would end the user's
         call()
         return None
     wake_profiler()

@@ -51,6 +51,19 @@ def storages_and_ids(tensors: Sequence[Tensor]) -> tuple[list[torch.UntypedStora
     return storages, storage_ids(tensors)
 
 
+def can_count_storage_uses() -> bool:
+    """Whether `storage_uses` tells the truth."""
+    return all(map(works, ("torch._C._storage_Use_Count", "torch._C._storage_id", "torch._C._data_address")))
+
+
+def storage_uses(number: int) -> int:
+    """How many tensors, arrays and the like have the storage with this `storage_id`, which must be alive.
+
+    Its Python object counts as one, once it was made, however many references there are to that.
+    """
+    return int(_C._storage_Use_Count(number))
+
+
 def flip_negation(t: Tensor) -> Tensor:
     """A view of `t` with its lazy-negation bit flipped (see `torch.Tensor.is_neg`)."""
     flipped: Tensor = torch._neg_view(t)

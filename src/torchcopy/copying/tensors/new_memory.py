@@ -11,6 +11,7 @@ from torch import Tensor
 from ... import _torch_private
 from ..copy_on_write.lazy import lazy_clones
 from .huge_pages import advise_huge_pages
+from .memory_cache import Block, cache, fits, is_in_use
 from .opaque import clone
 from .placement import copy_placed
 
@@ -65,9 +66,19 @@ def _copy_small(units: Sequence[Tensor]) -> list[Tensor]:
 def _copy_large(units: Sequence[Tensor]) -> list[Tensor]:
     if any(t.is_nested or t.is_quantized for t in units):
         return [clone(t) for t in units]
-    copies = [torch.empty_like(t, requires_grad=False) for t in units]
-    advise_huge_pages(copies)
+    kept = [k for k, t in enumerate(units) if fits(t)] if is_in_use() else []
+    if not kept:
+        copies = list(map(torch.empty_like, units))
+        advise_huge_pages(copies)
+        _torch_private.foreach_copy_(copies, units)
+        return copies
+    blocks: list[Block | None] = [None] * len(units)
+    for k, block in zip(kept, cache.take([units[k] for k in kept]), strict=True):
+        blocks[k] = block
+    copies = [torch.empty_like(t) if b is None else b.tensor_like(t) for t, b in zip(units, blocks, strict=True)]
+    advise_huge_pages(c for c, b in zip(copies, blocks, strict=True) if b is None)
     _torch_private.foreach_copy_(copies, units)
+    cache.lend([copies[k] for k in kept], [blocks[k] for k in kept])
     return copies
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import torch
 
+from ... import _torch_private
 from ..._errors import InputError, MeasurementError
 from . import clone_detach_copy, clone_detach_deepcopy, copying_methods, deepcopy_vs_clone, tensor_copy
 from .measurements import Measurements
@@ -79,7 +80,7 @@ def check_claims(
     claims = find_claims(ids, articles=articles)
     measured = Measurements()
     results = []
-    if torch.autograd.profiler._is_profiler_enabled:
+    if _torch_private.profiler_is_running():
         raise MeasurementError("claims count the bytes of copies, which a running profiler prevents: stop it first")
     with _undisturbed():
         for claim in claims:
