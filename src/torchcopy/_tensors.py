@@ -9,6 +9,7 @@ from torch import Tensor
 
 from . import _torch_private
 
+_PACKED = frozenset({torch.quint4x2, torch.quint2x4})  # several elements have one byte
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -63,6 +64,8 @@ def lacks_memory(t: Tensor) -> bool:
     """Whether a strided tensor reaches beyond its storage, because that was freed: to read it would crash."""
     if t.is_meta or t.is_nested:
         return False
+    if t.dtype in _PACKED:
+        return t.numel() > 0 and t.untyped_storage().nbytes() == 0
     return t.untyped_storage().nbytes() < t.storage_offset() * t.element_size() + span_bytes(t)
 
 

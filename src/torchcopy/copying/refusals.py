@@ -46,7 +46,7 @@ class _Refused(Uncopyable):
 
     def explained(self, root: object) -> Exception:
         """The error for the caller: which object, why, and what to do instead."""
-        return InputError(self.why.format(where=_place_of(self.culprit, root)))
+        return InputError(self.why.format(where=_place_of(self.culprit, root), reason=self.reason))
 
 
 class KeepsNoModule(_Refused):
@@ -66,6 +66,12 @@ class HasNoValues(_Refused):
         "{where} is on the meta device and has no values to bring to another: give the module memory first, "
         "`module.to_empty(device=...)`, and initialise it"
     )
+
+
+class HasNoSuchKind(_Refused):
+    """Raised for a tensor of a kind that PyTorch does not have as, or where, it is wanted."""
+
+    why = "{where} is {reason}, or keep it by reference, in `share`"
 
 
 class HasNoMemory(_Refused):

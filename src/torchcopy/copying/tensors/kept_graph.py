@@ -11,8 +11,8 @@ from torch import Tensor
 from ... import _torch_private
 from ..._errors import InputError
 from ..._tensors import describe, span_bytes
-from ..refusals import check_have_memory, check_have_values
-from .opaque import copy_opaque, is_opaque, place_alone
+from ..refusals import check_have_memory
+from .opaque import check_can_be_placed, copy_opaque, is_opaque, place_alone
 from .strides import is_dense
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     Raises:
         InputError: gradients are not recorded here.
         HasNoValues: a tensor on the meta device is wanted elsewhere.
+        HasNoSuchKind: a tensor is wanted where, or of a dtype, that PyTorch has none of its kind.
         HasNoMemory: a tensor's storage was freed.
     """
-    check_have_values(sources, request.device)
+    check_can_be_placed(sources, request)
     if request.memory != "share":
         check_have_memory(t for t in sources if not is_opaque(t))
     for t in sources:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from ... import _torch_private
-from ..refusals import check_have_memory, check_have_values
+from ..refusals import check_have_memory
 from .kept_graph import copy_in_graph
 from .new_memory import copy_whole
-from .opaque import copy_opaque, is_opaque
+from .opaque import byte_views, check_can_be_placed, copy_opaque, is_opaque
 from .storage_groups import StorageGroup, rejoin
 from .strides import is_dense
 
@@ -33,9 +33,20 @@ def copy_tensors(sources: Sequence[Tensor], request: Request, early: Early | Non
 
     Raises:
         HasNoValues: a tensor on the meta device is wanted elsewhere.
+        HasNoSuchKind: a tensor is wanted where, or of a dtype, that PyTorch has none of its kind.
         HasNoMemory: a tensor's storage was freed.
     """
-    check_have_values(sources, request.device)
+    check_can_be_placed(sources, request)
+    try:
+        return _copy(sources, request, early)
+    except NotImplementedError:
+        views = byte_views(sources)
+        if views is None:
+            raise
+    return [c.view(t.dtype) for t, c in zip(sources, _copy(views, request, early), strict=True)]
+
+
+def _copy(sources: Sequence[Tensor], request: Request, early: Early | None) -> list[Tensor]:
     if request.graph == "keep":
         return copy_in_graph(sources, request)
     with _torch_private.no_grad():
