@@ -12,7 +12,7 @@ from torch import Tensor
 from .. import _torch_private
 from .._errors import InputError
 from .escapes.reports import find_escapes, report_escapes
-from .refusals import Uncopyable
+from .refusals import Uncopyable, explain_failure
 from .request import DEFAULT, Graph, Memory, OnEscape, Request, parse_request
 from .tensors.kept_graph import copy_in_graph
 from .walking.nested_calls import Memo, waiting_walk
@@ -223,6 +223,10 @@ def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
             report_escapes(escapes, request.on_escape, stacklevel=3)
     except Uncopyable as error:
         raise error.explained(obj) from error
+    except Exception as error:
+        if walk.failed_at is not None:
+            explain_failure(error, walk.failed_at, obj)
+        raise
     finally:
         walk.close()
     return copied

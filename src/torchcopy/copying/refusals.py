@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import pickle
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -141,6 +142,16 @@ def fake_tensor_modes() -> tuple[type, ...]:
     return () if mode is None else (mode,)
 
 
+def says_no(error: Exception) -> bool:
+    """Whether an object raised this because it is none to be pickled, nor to be copied."""
+    return str(error).startswith("cannot pickle") or "cannot be pickled" in str(error)
+
+
+def explain_failure(error: Exception, culprit: object, root: object) -> None:
+    """Adds to what code of others raised, during the copying of `culprit`, where in `root` that is."""
+    error.add_note(f"This was raised by the copying of {_place_of(culprit, root)}. Nothing was copied.")
+
+
 def _is_uncopyable(x: object) -> bool:
     cls = type(x)
     if cls in _deepcopy_table or cls in copyreg.dispatch_table or issubclass(cls, (type, OrderedDict, deque)):
@@ -155,8 +166,8 @@ def _is_uncopyable(x: object) -> bool:
         return False
     try:
         cls.__reduce_ex__(x, 4)
-    except TypeError as error:
-        return str(error).startswith("cannot pickle")
+    except (TypeError, NotImplementedError, pickle.PickleError) as error:
+        return says_no(error)
     except Exception:  # noqa: BLE001  # it will be met again, by the walk
         return False
     return False

@@ -241,7 +241,11 @@ def _key_text(key: Any, position: int, depth: int = 0) -> str:
 
 # --- PyTorch's own ---------------------------------------------------------------------------------------------
 
-_MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+_MODULE_TABLES: dict[str, Callable[[nn.Module], Iterator[tuple[str, Any]]]] = {
+    "_parameters": lambda module: nn.Module.named_parameters(module, recurse=False),
+    "_buffers": lambda module: nn.Module.named_buffers(module, recurse=False),
+    "_modules": nn.Module.named_children,
+}
 _MODULE_LISTS = (nn.Sequential, nn.ModuleList, nn.ParameterList)
 _MODULE_DICTS = (nn.ModuleDict, nn.ParameterDict)
 
@@ -250,8 +254,13 @@ def _of_module(module: nn.Module) -> Iterator[Child]:
     """Parameters, buffers and modules by the user's names for them, then all other attributes."""
     attributes = _instance_dict(module)
     kind = type(module)
-    for table in _MODULE_TABLES:
-        for name, child in _items_of_dict(dict.get(attributes, table)):
+    for table, named in _MODULE_TABLES.items():
+        items = dict.get(attributes, table)
+        if issubclass(kind, torch.jit.ScriptModule) and not issubclass(type(items), dict):
+            held = list(named(module))  # what TorchScript has
+        else:
+            held = _items_of_dict(items)
+        for name, child in held:
             yield _module_step(kind, name), child
     for name, value in list(dict.items(attributes)):
         value_kind = type(value)

@@ -7,7 +7,8 @@ storage that is only partly viewed, only that part is copied. All others get a s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import and_, attrgetter, eq
+from itertools import compress
+from operator import and_, attrgetter, eq, not_, or_
 from typing import TYPE_CHECKING
 
 import torch
@@ -72,12 +73,12 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
         simple = list(map(Tensor.is_contiguous, sources))
     except RuntimeError:  # some have no storage
         return _copy_around_opaque(sources, request)
-    if sizes != stored:
-        check_have_memory([t for t, size, there in zip(sources, sizes, stored, strict=True) if size != there])
     if not all(simple):
         simple = list(map(is_dense, sources))
-    if request.memory == "lazy":  # a lazy clone takes the whole storage as it is
-        simple = list(map(and_, simple, map(eq, sizes, stored)))
+    if sizes != stored:
+        check_have_memory([t for t, size, there in zip(sources, sizes, stored, strict=True) if size != there])
+        if request.memory == "lazy":  # a lazy clone takes the whole storage as it is
+            simple = list(map(and_, simple, map(eq, sizes, stored)))
     odd = _odd_ones(ids, simple)
     if not odd:
         return copy_whole(sources, request, sizes, full=len(sources))
@@ -87,16 +88,18 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     for k in odd:
         by_storage.setdefault(ids[k], []).append(k)
     groups = [StorageGroup([sources[k] for k in members], request) for members in by_storage.values()]
-    is_odd = set(odd)
-    units = [t for k, t in enumerate(sources) if k not in is_odd]
-    sizes = [size for k, size in enumerate(sizes) if k not in is_odd]
+    is_alone = [True] * len(sources)
+    for k in odd:
+        is_alone[k] = False
+    units, sizes = list(compress(sources, is_alone)), list(compress(sizes, is_alone))
     full = len(units)
     for group in groups:
         units += group.units
         sizes += map(_bytes_of, group.units)
     copied = copy_whole(units, request, sizes, full=full)
-    whole = iter(copied)
-    copies = [t if k in is_odd else next(whole) for k, t in enumerate(sources)]
+    copies = list(sources)
+    for k, c in zip(compress(range(len(sources)), is_alone), copied, strict=False):
+        copies[k] = c
     start = full
     for members, group in zip(by_storage.values(), groups, strict=True):
         stop = start + len(group.units)
@@ -109,10 +112,13 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
 def _odd_ones(storages: Sequence[int], simple: Sequence[bool]) -> list[int]:
     """Which sources need more than a clone: views of one storage, and what does not lie side by side."""
     if len(set(storages)) == len(storages):
-        return [] if all(simple) else [k for k, is_simple in enumerate(simple) if not is_simple]
-    last = dict(zip(storages, range(len(storages)), strict=True))  # where each storage comes last
-    shared = {storages[k] for k in set(range(len(storages))).difference(last.values())}
-    return [k for k, storage in enumerate(storages) if storage in shared or not simple[k]]
+        return [] if all(simple) else list(compress(range(len(simple)), map(not_, simple)))
+    seen: set[int] = set()
+    shared = {storage for storage in storages if storage in seen or seen.add(storage)}  # type: ignore[func-returns-value]
+    is_odd = map(shared.__contains__, storages)
+    if not all(simple):
+        is_odd = map(or_, is_odd, map(not_, simple))
+    return list(compress(range(len(storages)), is_odd))
 
 
 _bytes_of = attrgetter("nbytes")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from torch import Tensor, nn
 
-from ..refusals import Uncopyable
+from ..refusals import Uncopyable, says_no
 from .nested_calls import waiting
 
 if TYPE_CHECKING:
@@ -25,6 +26,15 @@ _deepcopy_table: dict[type, Callable[[Any, dict[int, Any]], Any]] = getattr(copy
 
 def copy_by_protocol(walk: Walk, x: Any, cls: type) -> Any:
     """As `copy.deepcopy` treats what it has no special rule for, in the same order of precedence."""
+    try:
+        return _by_protocol(walk, x, cls)
+    except Exception:
+        if walk.failed_at is None:  # the innermost one knows best
+            walk.failed_at = x
+        raise
+
+
+def _by_protocol(walk: Walk, x: Any, cls: type) -> Any:
     taught = _deepcopy_table.get(cls)
     if taught is not None:
         return call_foreign(walk, x, lambda: taught(x, walk.memo))
@@ -69,8 +79,8 @@ def _reduce(x: Any, cls: type) -> Any:
     if reduce is not None:
         try:
             return reduce(4)
-        except TypeError as error:
-            if str(error).startswith("cannot pickle"):
+        except (TypeError, NotImplementedError, pickle.PickleError) as error:
+            if says_no(error):
                 raise Uncopyable(x) from error
             raise
     reduce = getattr(x, "__reduce__", None)
@@ -128,7 +138,10 @@ def _set_state(walk: Walk, y: Any, state: Any) -> None:
         y.__dict__.update(state)
     if slots is not None:
         for name, value in slots.items():
-            setattr(y, name, value)
+            try:
+                setattr(y, name, value)
+            except (AttributeError, TypeError):  # frozen, by a `__setattr__` of its own
+                object.__setattr__(y, name, value)
 
 
 # --- whom the walk need not show its tensors to ---------------------------------------------------------------

@@ -39,6 +39,8 @@ def special_rule(cls: type) -> Rule | None:
         return copy_scheduler
     if is_parametrized(cls):
         return _copy_parametrized
+    if issubclass(cls, torch.jit.ScriptModule) and _leaves_copying_to_torch(cls):
+        return _copy_scripted
     if _is_recurrent(cls):
         return _copy_recurrent
     for known, rule in _RULES.items():
@@ -60,6 +62,14 @@ def _is_recurrent(cls: type) -> bool:
     return issubclass(cls, nn.RNNBase) and all(
         getattr(cls, name) is getattr(nn.RNNBase, name) for name in ("__getstate__", "__setstate__")
     )
+
+
+def _leaves_copying_to_torch(cls: type[torch.jit.ScriptModule]) -> bool:
+    own: Any = torch.jit.RecursiveScriptModule
+    return getattr(cls, "__deepcopy__", None) in (
+        None,
+        own.__deepcopy__,
+    )  # a traced one asks the scripted one in it
 
 
 # --- tensors of other classes --------------------------------------------------------------------------------
@@ -170,6 +180,24 @@ def _copy_parametrized(walk: Walk, x: nn.Module) -> nn.Module:
     return y
 
 
+def _copy_scripted(walk: Walk, x: torch.jit.ScriptModule) -> Any:
+    """A module of TorchScript: PyTorch copies it without looking at what was copied before, nor at what was asked.
+
+    The tensors in its copy are replaced by those of the walk: an optimizer's parameters, or a tied weight.
+    """
+    y = call_foreign(walk, x, lambda: cast(Any, x).__deepcopy__(walk.memo))
+    for (_, source), (_, copied) in zip(x.named_modules(), y.named_modules(), strict=True):
+        for tensors in (source.named_parameters(recurse=False), source.named_buffers(recurse=False)):
+            for name, t in tensors:
+                setattr(copied, name, walk.deep_now(t))
+    return y
+
+
+def _keep_function(walk: Walk, x: object) -> Any:
+    """A function of TorchScript: kept by reference, as those of Python are."""
+    return walk.keep(x)
+
+
 def _copy_compiled(walk: Walk, x: Any) -> Any:
     """A compiled module: the module in it is copied, and compiled again, the same way, when it first runs."""
     cls: Any = type(x)
@@ -192,6 +220,14 @@ def _copy_generator(walk: Walk, x: torch.Generator) -> torch.Generator:
     y = x.clone_state()
     walk.remember(x, y)
     return y
+
+
+def _copy_packed(walk: Walk, x: nn.utils.rnn.PackedSequence) -> Any:
+    """Packed sequences, on whatever device: the sizes of their batches stay on the host, as PyTorch wants it."""
+    sizes = x.batch_sizes
+    if walk.request.device is not None and id(sizes) not in walk.memo:
+        walk.remember(sizes, sizes.clone())
+    return copy_by_protocol(walk, x, type(x))
 
 
 def _copy_scaler(walk: Walk, x: torch.amp.GradScaler) -> Any:
@@ -242,6 +278,8 @@ _RULES: dict[type, Rule] = {
     torch.amp.GradScaler: _copy_scaler,
     np.ndarray: _copy_array,
     enum.Enum: _copy_member,
+    nn.utils.rnn.PackedSequence: _copy_packed,
+    torch.jit.ScriptFunction: _keep_function,
     torch.Stream: _refuse_connection,
     torch.Event: _refuse_connection,
 }

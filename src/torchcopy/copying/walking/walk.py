@@ -80,7 +80,10 @@ class Walk:
         self.inside_optimizer = 0
         self.root: Any = None
         self.rest_checked = False
+        self.failed_at: Any = None
+        """What was being copied when code that is not ours raised an error."""
         self.recipes: dict[type, Recipe] = {}
+        self.quick = not request.shares_something  # whether nothing has to be asked for before it is copied
         # Whether a tensor may be set into its place later; not where others look at the place before.
         self.may_set_later = True
         self.handlers: dict[type, Callable[[Any], Any]] = {
@@ -94,7 +97,7 @@ class Walk:
             _PARAMETER: self.tensors.now,
             **dict.fromkeys(_BY_REFERENCE, self.keep),
         }
-        if request.shares_something:
+        if not self.quick:
             self.deep = self.deep_unless_shared  # type: ignore[method-assign]
             self.may_set_later = False  # every object goes through `deep`
 
@@ -107,7 +110,8 @@ class Walk:
         """
         self.root = x
         holder = [None]  # a place to set a lone tensor into
-        if type(x) in (Tensor, _PARAMETER) and not self.request.is_shared(x) and id(x) not in self.memo:
+        cls = type(x)
+        if (cls is Tensor or cls is _PARAMETER) and not self.request.is_shared(x) and id(x) not in self.memo:
             self.tensors.later(x, holder, 0)
             self.finish()
             return holder[0]
@@ -216,12 +220,12 @@ class Walk:
 
     def items(self, x: Any, y: Any) -> None:
         """Copies the items of the mapping `x` into the empty mapping `y`."""
-        deep, memo, alive, quick = self.deep, self.memo, self.alive, not self.request.shares_something
         if len(x) > _MANY and type(next(iter(x.values()))) in _OFTEN_MANY and self.all_at_once(x, y):
             return
-        plain_keys = _NAMES.issuperset(map(type, x))
+        deep, memo, alive, quick = self.deep, self.memo, self.alive, self.quick
+        later = self.tensors.later if self.may_set_later else None
         for key, value in x.items():
-            if not plain_keys and type(key) not in IMMUTABLE:
+            if type(key) is not str and type(key) not in IMMUTABLE:
                 key = deep(key)
             cls = type(value)
             if cls in IMMUTABLE:
@@ -232,9 +236,11 @@ class Walk:
                 else:
                     y[key] = memo[id(value)] = cls()
                     alive.append(value)
-            elif (cls is Tensor or cls is _PARAMETER) and self.may_set_later:
+            elif cls is tuple and IMMUTABLE.issuperset(map(type, value)) and quick:
+                y[key] = value
+            elif later is not None and (cls is Tensor or cls is _PARAMETER):
                 y[key] = None  # keeps the order
-                self.tensors.later(value, y, key)
+                later(value, y, key)
             else:
                 y[key] = deep(value)
 

@@ -28,7 +28,7 @@ _GO = 128
 _FEW = 64
 _LISTED = 20
 
-_shape, _dtype = attrgetter("shape"), attrgetter("dtype")
+_dtype, _is_nested = attrgetter("dtype"), attrgetter("is_nested")
 
 
 @dataclasses.dataclass
@@ -105,7 +105,8 @@ def _quick_look(pairs: TensorPairs, writing: Writing) -> bool | None:
     try:
         for start in range(0, len(pairs.dsts), _GO):
             dsts, srcs = pairs.dsts[start : start + _GO], pairs.srcs[start : start + _GO]
-            if list(map(_shape, dsts)) != list(map(_shape, srcs)):
+            # Half as long as to make both `shape`s, and nested tensors have none.
+            if not all(map(Tensor.is_same_size, dsts, srcs)) or any(map(_is_nested, dsts)):
                 return None
             if not all(map(Tensor.is_contiguous, dsts)) and any(map(repeats_bytes, dsts)):
                 return None
