@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import copyreg
 import pickle
+import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -142,9 +143,12 @@ def fake_tensor_modes() -> tuple[type, ...]:
     return () if mode is None else (mode,)
 
 
+_SAYS_NO = re.compile(r"\b[Cc]an ?not (be )?pickle")
+
+
 def says_no(error: Exception) -> bool:
     """Whether an object raised this because it is none to be pickled, nor to be copied."""
-    return str(error).startswith("cannot pickle") or "cannot be pickled" in str(error)
+    return _SAYS_NO.search(str(error)) is not None
 
 
 def explain_failure(error: Exception, culprit: object, root: object) -> None:
@@ -166,7 +170,7 @@ def _is_uncopyable(x: object) -> bool:
         return False
     try:
         cls.__reduce_ex__(x, 4)
-    except (TypeError, NotImplementedError, pickle.PickleError) as error:
+    except (TypeError, RuntimeError, pickle.PickleError) as error:
         return says_no(error)
     except Exception:  # noqa: BLE001  # it will be met again, by the walk
         return False

@@ -340,7 +340,13 @@ def _of_reference(reference: Any) -> Iterator[Child]:
 def _of_array(array: Any, most: int | None) -> Iterator[Child]:
     """The items of an array of objects; an array of numbers holds nothing to follow."""
     yield from _attributes(array)
-    if np.ndarray.dtype.__get__(array).hasobject:
+    dtype = np.ndarray.dtype.__get__(array)
+    if dtype.hasobject and dtype.names:
+        for name in dtype.names:
+            field = np.ndarray.__getitem__(np.ndarray.view(array, np.ndarray), name)
+            for step, item in _of_array(field, most):
+                yield f"[{name!r}]{step}", item
+    elif dtype.hasobject:
         shape = np.ndarray.shape.__get__(array)
         items = itertools.islice(np.ndarray.flat.__get__(array), most)
         for index, item in zip(np.ndindex(*shape), items, strict=False):

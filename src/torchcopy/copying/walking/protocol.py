@@ -79,7 +79,7 @@ def _reduce(x: Any, cls: type) -> Any:
     if reduce is not None:
         try:
             return reduce(4)
-        except (TypeError, NotImplementedError, pickle.PickleError) as error:
+        except (TypeError, RuntimeError, pickle.PickleError) as error:
             if says_no(error):
                 raise Uncopyable(x) from error
             raise

@@ -238,10 +238,12 @@ def _copy_scaler(walk: Walk, x: torch.amp.GradScaler) -> Any:
 
 
 def _copy_array(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
-    if type(x) is not np.ndarray or (x.dtype.hasobject and x.dtype != object):
+    if type(x) is not np.ndarray:
         return copy_by_protocol(walk, x, type(x))
     if x.dtype == object:
         return _copy_array_of_objects(walk, x)
+    if x.dtype.hasobject:
+        return _copy_array_of_records(walk, x)
     walk.tensors.will_take(x.nbytes)
     y = x.view() if walk.request.memory == "share" else x.copy(order="K")
     walk.remember(x, y)
@@ -255,6 +257,21 @@ def _copy_array_of_objects(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
     walk.remember(x, y)
     for k, item in enumerate(x.ravel(order="F" if x.flags.fnc else "C")):
         flat[k] = walk.deep_now(item)
+    return y
+
+
+def _copy_array_of_records(walk: Walk, x: np.ndarray[Any, Any]) -> Any:
+    """The same for the fields that hold objects."""
+    y = x.copy(order="K")
+    walk.remember(x, y)
+    todo = [y]
+    while todo:
+        fields = todo.pop()
+        names = fields.dtype.names or ()
+        todo += [fields[name] for name in names if fields.dtype[name].hasobject]
+        if fields.dtype == object:
+            for index in np.ndindex(fields.shape):
+                fields[index] = walk.deep_now(fields[index])
     return y
 
 

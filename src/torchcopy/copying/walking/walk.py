@@ -50,6 +50,8 @@ IMMUTABLE: Final[frozenset[type]] = frozenset(
         torch.memory_format,
         torch.device,
         torch.Size,
+        torch.finfo,
+        torch.iinfo,
         torch.SymInt,
         torch.SymFloat,
         torch.SymBool,
