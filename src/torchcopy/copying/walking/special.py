@@ -65,11 +65,9 @@ def _is_recurrent(cls: type) -> bool:
 
 
 def _leaves_copying_to_torch(cls: type[torch.jit.ScriptModule]) -> bool:
-    own: Any = torch.jit.RecursiveScriptModule
-    return getattr(cls, "__deepcopy__", None) in (
-        None,
-        own.__deepcopy__,
-    )  # a traced one asks the scripted one in it
+    torch_jit: Any = torch.jit
+    own = torch_jit.RecursiveScriptModule.__deepcopy__
+    return getattr(cls, "__deepcopy__", None) in (None, own)  # a traced one asks the scripted one in it
 
 
 # --- tensors of other classes --------------------------------------------------------------------------------
