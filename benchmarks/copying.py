@@ -106,7 +106,8 @@ def measure_times(options: Options, workload: str, absent: dict[str, str]) -> Fo
                 advance(each.method)
                 if each.error is None:
                     asked = (workload, each.method, options.device, options.calls, options.seconds)
-                    each.add(copying_processes.run(copying_worker.times, *asked))
+                    runs = copying_worker.runs_of(each.method)
+                    each.add([copying_processes.run(copying_worker.times, *asked, states) for states in runs])
     return found
 
 

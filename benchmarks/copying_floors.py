@@ -221,7 +221,7 @@ def _one(workload: str, what: str, against: str, floor: float | None, value: flo
 def tally(rows: list[Row]) -> dict[str, dict[str, int]]:
     """How many floors are reached in each state; what has one state only counts in each."""
     counts: dict[str, dict[str, int]] = {}
-    for state in STATES[:3]:
+    for state in STATES[:-1]:
         answers = [row.reached(state if state in row.found else "warm") for row in rows if row.floor is not None]
         counts[state] = {
             "reached": answers.count(True),

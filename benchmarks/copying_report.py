@@ -18,10 +18,11 @@ from rich.text import Text
 from torchcopy._tensors import format_bytes, format_seconds
 
 _LEGEND = """\
-How many times as fast, in the same round: median and quartiles of the rounds.
-replaced: best = copy(x) in a loop, the old copy being dropped after the new one
-is there. dropped: it is dropped before. fresh: the copy's memory comes from the
-system; for a fork, the source was written since the last one.
+How many times as fast, in the same round: median of the rounds, ± half of what
+lies between their quartiles. replaced: best = copy(x), the old copy being
+dropped when the new one is there. settled: the same from the eighth turn of a
+loop on. dropped: the old copy is dropped before. fresh: the copy's memory comes
+from the system; for a fork, the source was written since the last one.
 """
 _NOISY = 0.1
 
@@ -48,8 +49,8 @@ def show_legend() -> None:
 def show_workload(workload: str, found: Found, rows: Sequence[Row]) -> None:
     """Prints one workload: ratios against their floors, what is missing, and the times behind the ratios."""
     out = _console()
-    table = _table(("what", False), ("against", False), ("floor", True), ("replaced", True), ("dropped", True),
-                   ("fresh", True))  # fmt: skip
+    table = _table(("what", False), ("against", False), ("floor", True), ("replaced", True), ("settled", True),
+                   ("dropped", True), ("fresh", True))  # fmt: skip
     notes: dict[str, list[str]] = {}
     last = None
     for row in rows:
@@ -63,6 +64,7 @@ def show_workload(workload: str, found: Found, rows: Sequence[Row]) -> None:
             row.against,
             _floor(row),
             _cell(row, first, quartiles=True) if row.found else Text("–"),
+            _cell(row, "settled"),
             _cell(row, "dropped"),
             _cell(row, "fresh"),
         )
@@ -92,7 +94,7 @@ def _cell(row: Row, state: State, *, quartiles: bool = False) -> Text:
         return Text("")
     text = _value(row, spread)
     if quartiles and spread.low != spread.high:
-        text += f" [{_number(spread.low)}…{_number(spread.high)}]"
+        text += f"±{50 * (spread.high - spread.low) / spread.median:.0f}%"
     reached = row.reached(state)
     if reached is None:
         return Text(f"{text}  ")

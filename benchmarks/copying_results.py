@@ -13,7 +13,7 @@ from copying_worker import State
 
 from torchcopy.semantics.timing import quartiles
 
-STATES: tuple[State, ...] = ("replaced", "dropped", "fresh", "warm")
+STATES: tuple[State, ...] = ("replaced", "settled", "dropped", "fresh", "warm")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Measured:
         workload: id of the workload.
         method: id of the method.
         rounds: for each round, seconds of its calls by state of the memory.
-        first_seconds: for each round, seconds of the process's first call, its imports included.
+        first_seconds: for each process, seconds of its first call, the imports included.
         bytes: bytes of the workload's tensors.
         tensors: how many there are.
-        others_share: for each round, the share of the processors that other programs used; None where untold.
+        others_share: for each process, the share of the processors that other programs used; None where untold.
         error: what it raised, or why it is missing.
     """
 
@@ -63,14 +63,14 @@ class Measured:
     others_share: list[float | None] = dataclasses.field(default_factory=list)
     error: str | None = None
 
-    def add(self, answer: dict[str, Any]) -> None:
-        """Takes in what a process answered."""
-        self.error = answer.get("error")
+    def add(self, answers: Sequence[dict[str, Any]]) -> None:
+        """Takes in what the processes of one round answered."""
+        self.error = next((answer["error"] for answer in answers if "error" in answer), None)
         if self.error is None:
-            self.bytes, self.tensors = answer["bytes"], answer["tensors"]
-            self.rounds.append(answer["times"])
-            self.first_seconds.append(answer["first_seconds"])
-            self.others_share.append(answer["others_share"])
+            self.bytes, self.tensors = answers[0]["bytes"], answers[0]["tensors"]
+            self.rounds.append({state: seconds for answer in answers for state, seconds in answer["times"].items()})
+            self.first_seconds += [answer["first_seconds"] for answer in answers]
+            self.others_share += [answer["others_share"] for answer in answers]
 
     def medians(self, state: State) -> list[float]:
         """The median of each round; a way into existing memory knows one state only, whichever is asked for."""
@@ -90,6 +90,8 @@ class Measured:
             "method": self.method,
             "code": named(method.code, method, self.workload),
             "makes": method.makes,
+            "bytes": self.bytes,
+            "tensors": self.tensors,
             "error": self.error,
             "seconds": {state: spread.to_dict() for state, spread in spreads.items() if spread is not None},
             "first_seconds": list(map(rounded, self.first_seconds)),

@@ -16,15 +16,18 @@ import torch
 from copying_methods import METHODS, check
 from copying_workloads import WORKLOADS, Subject
 
+import torchcopy as tc
 from torchcopy.bench.neighbours import watch_neighbours
 from torchcopy.bench.preflight import check_memory
 
-State = Literal["replaced", "dropped", "fresh", "warm"]
+State = Literal["replaced", "settled", "dropped", "fresh", "warm"]
 """How the memory is when a call begins: see benchmarks/README.md."""
 
 MOST_CALLS = 100
+EARLY = 5
+"""Turns of a loop that are timed before the C library keeps the memory that it is given back."""
 WARM_UP = 6
-"""Calls of a loop before the C library keeps the memory that it is given back: on Linux, five or so."""
+"""Turns of a loop until it does: on Linux, five or so."""
 LONG_SECONDS = 0.5
 """Of what takes longer, a round times fewer calls."""
 GROWTH_METHODS = ("tc.copy_state", "tc.fork_state", "deepcopy_state", "clones")
@@ -57,19 +60,38 @@ def build(workload: str, device: torch.device) -> Subject:
 
 
 def releaser(device: torch.device) -> Callable[[], object] | None:
-    """Gives free memory back to the system; None where there is no way to."""
+    """Gives free memory back to the system, this library's included; None where there is no way to."""
     if device.type == "cuda":
         return torch.cuda.empty_cache
     try:
-        return functools.partial(ctypes.CDLL(None).malloc_trim, 0)
+        trim = functools.partial(ctypes.CDLL(None).malloc_trim, 0)
     except (AttributeError, OSError, TypeError):  # not glibc
         return None
+
+    def release() -> None:
+        tc.empty_cache()
+        trim()
+
+    return release
 
 
 # --- times ---------------------------------------------------------------------------------------------------
 
 
-def times(workload: str, method_id: str, device_name: str, calls: int, seconds: float) -> dict[str, Any]:
+def runs_of(method_id: str) -> tuple[tuple[State, ...], ...]:
+    """The states of memory in which a method is timed: each tuple in a process of its own, in this order.
+
+    What went before decides what the C library does: who has dropped and replaced finds other memory than who has
+    only dropped.
+    """
+    if METHODS[method_id].makes in ("in place", "average"):
+        return (("warm",),)
+    return ("replaced", "settled", "fresh"), ("dropped",)
+
+
+def times(
+    workload: str, method_id: str, device_name: str, calls: int, seconds: float, states: tuple[State, ...]
+) -> dict[str, Any]:
     """Seconds of single calls, in each state of the memory: `calls` of them, or for `seconds` if these are more."""
     device, method = torch.device(device_name), METHODS[method_id]
     subject = build(workload, device)
@@ -83,14 +105,16 @@ def times(workload: str, method_id: str, device_name: str, calls: int, seconds: 
     check(subject, method, result)
     del result
     stopwatch = Stopwatch(call, device, calls, seconds)
-    taken: dict[State, list[float]]
-    if method.makes in ("in place", "average"):
-        taken = {"warm": stopwatch.replaced()}
-    else:
-        taken = {"replaced": stopwatch.replaced(), "dropped": stopwatch.dropped()}
-        release = releaser(device)
-        if release is not None:
-            taken["fresh"] = stopwatch.fresh(release, subject.tensors if method.makes == "lazy" else [])
+    taken: dict[State, list[float]] = {}
+    for state in states:
+        if state == "replaced":
+            taken[state] = stopwatch.replaced()
+        elif state == "dropped":
+            taken[state] = stopwatch.dropped()
+        elif state in ("settled", "warm"):
+            taken[state] = stopwatch.settled()
+        elif (release := releaser(device)) is not None:
+            taken[state] = stopwatch.fresh(release, subject.tensors if method.makes == "lazy" else [])
     return {
         "bytes": subject.bytes,
         "tensors": len(subject.tensors),
@@ -107,7 +131,16 @@ class Stopwatch:
         self.call, self.device, self.calls, self.seconds = call, device, calls, seconds
 
     def replaced(self) -> list[float]:
-        """`best = copy(x)` in a loop: each result is dropped when the next one has been made."""
+        """`best = copy(x)`, as a program does it now and then: the first turns of a loop."""
+        kept = [Kept(self.call())]
+
+        def once() -> None:
+            kept[0] = Kept(self.call())
+
+        return self._timed(once, exactly=EARLY)
+
+    def settled(self) -> list[float]:
+        """The same for long: the C library has given up giving memory back."""
         kept = [Kept(self.call())]
 
         def once() -> None:
@@ -118,15 +151,14 @@ class Stopwatch:
         return self._timed(once)
 
     def dropped(self) -> list[float]:
-        """The same, but each result is dropped before the next one is made."""
+        """As `replaced`, but each result is dropped before the next one is made."""
         kept: list[Kept] = [Kept(self.call())]
 
         def once() -> None:
             kept.clear()
             kept.append(Kept(self.call()))
 
-        once()
-        return self._timed(once)
+        return self._timed(once, exactly=EARLY)
 
     def fresh(self, release: Callable[[], object], written: list[torch.Tensor]) -> list[float]:
         """The result's memory comes from the system, as that of the first copy of a program does.
@@ -144,9 +176,11 @@ class Stopwatch:
 
         return self._timed(lambda: kept.append(Kept(self.call())), before)
 
-    def _timed(self, once: Callable[[], None], before: Callable[[], None] = lambda: None) -> list[float]:
+    def _timed(
+        self, once: Callable[[], None], before: Callable[[], None] = lambda: None, exactly: int | None = None
+    ) -> list[float]:
         taken: list[float] = []
-        while not taken or self._goes_on(len(taken), sum(taken)):
+        while len(taken) < exactly if exactly else not taken or self._goes_on(len(taken), sum(taken)):
             before()
             _synchronise(self.device)
             begun = time.perf_counter()
@@ -175,7 +209,7 @@ def growth(kind: str, method_id: str, device_name: str, calls: int, seconds: flo
     points = []
     for size in (size for size in GROWTH_SIZES[kind] if size <= largest):
         call = method.prepare(_sized(kind, size, device))
-        points.append({"size": size, "times": Stopwatch(call, device, calls, seconds).replaced()})
+        points.append({"size": size, "times": Stopwatch(call, device, calls, seconds).settled()})
     return {"points": points}
 
 

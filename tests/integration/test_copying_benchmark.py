@@ -40,7 +40,7 @@ def test_every_method_is_timed_in_its_states_of_the_memory_or_named_as_missing(t
             continue
         assert each["error"] is None, method
         warm_only = each["makes"] in ("in place", "average")
-        assert set(each["seconds"]) <= ({"warm"} if warm_only else {"replaced", "dropped", "fresh"})
+        assert set(each["seconds"]) <= ({"warm"} if warm_only else {"replaced", "settled", "dropped", "fresh"})
         assert ("warm" if warm_only else "replaced") in each["seconds"]
         assert all(0 < s["low"] <= s["median"] <= s["high"] for s in each["seconds"].values())
         assert len(each["times"]) == data["options"]["rounds"] == 1

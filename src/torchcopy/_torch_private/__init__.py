@@ -8,7 +8,7 @@ says what the check saw; `torchcopy doctor` prints it.
 from .compiling import outside_compiled_graphs
 from .foreach import foreach_clone, foreach_copy_, foreach_lerp_
 from .forward_mode import no_grad
-from .lazy_clones import copy_on_write_works, is_lazy, lazy_clone, strict_lazy_clone, strict_lazy_clones
+from .lazy_clones import are_lazy, copy_on_write_works, is_lazy, lazy_clone, strict_lazy_clone, strict_lazy_clones
 from .modes import (
     below_autograd,
     every_warning,
@@ -38,6 +38,7 @@ __all__ = [
     "foreach_lerp_",
     "foreach_clone",
     "copy_on_write_works",
+    "are_lazy",
     "is_lazy",
     "lazy_clone",
     "strict_lazy_clone",

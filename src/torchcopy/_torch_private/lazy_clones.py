@@ -5,7 +5,7 @@ Copy-on-write in PyTorch lives in `c10/core/impl/COW.cpp`; nothing of it is publ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -28,6 +28,11 @@ def is_lazy(t: Tensor) -> bool:
         return works("torch._lazy_clone") and bool(_C._is_cow_tensor(t))
     except RuntimeError:  # layouts without a storage
         return False
+
+
+def are_lazy(tensors: Iterable[Tensor]) -> list[bool]:
+    """`is_lazy` of each tensor, all of them with a storage."""
+    return list(map(_C._is_cow_tensor if works("torch._lazy_clone") else is_lazy, tensors))
 
 
 def lazy_clone(t: Tensor) -> Tensor:

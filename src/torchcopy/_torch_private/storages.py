@@ -56,12 +56,12 @@ def can_count_storage_uses() -> bool:
     return all(map(works, ("torch._C._storage_Use_Count", "torch._C._storage_id", "torch._C._data_address")))
 
 
-def storage_uses(number: int) -> int:
-    """How many tensors, arrays and the like have the storage with this `storage_id`, which must be alive.
+def storage_uses(numbers: Iterable[int]) -> list[int]:
+    """How many tensors, arrays and the like have the storages with these `storage_id`s, which must be alive.
 
-    Its Python object counts as one, once it was made, however many references there are to that.
+    The Python object of a storage counts as one, once it was made, however many references there are to that.
     """
-    return int(_C._storage_Use_Count(number))
+    return list(map(_C._storage_Use_Count, numbers))
 
 
 def flip_negation(t: Tensor) -> Tensor:

@@ -60,28 +60,11 @@ class Block:
         self.address = _torch_private.storage_address(t)
         self.size_bytes = self.storage.nbytes()
         # By the cache alone, of the storage and of its Python object.
-        self.uses = _torch_private.storage_uses(self.number) - 1
+        self.uses = _torch_private.storage_uses([self.number])[0] - 1
         self.references = sys.getrefcount(self.storage)
         self.owner: _Owner | None = None
         self.idle_since = 0.0
         self.is_offered = False
-
-    @property
-    def is_used(self) -> bool:
-        """Whether anybody else has the storage: a tensor, an array, a graph, or Python code its object."""
-        return (
-            _torch_private.storage_uses(self.number) > self.uses or sys.getrefcount(self.storage) > self.references
-        )
-
-    @property
-    def is_intact(self) -> bool:
-        """Whether it is still the memory that it was made with: not shared lazily, resized, moved or marked."""
-        return (
-            not _torch_private.is_lazy(self.alias)
-            and _torch_private.storage_address(self.alias) == self.address
-            and self.storage.nbytes() == self.size_bytes
-            and not self.storage.__dict__
-        )
 
     def tensor_like(self, t: Tensor) -> Tensor:
         """A tensor of its memory, with `t`'s dtype, shape and strides."""
@@ -91,6 +74,28 @@ class Block:
         made = torch.empty(0, dtype=t.dtype, device="cpu")
         made.set_(self.storage, 0, t.shape, t.stride())
         return made
+
+
+def _are_used(blocks: Sequence[Block]) -> list[bool]:
+    """Whether anybody else has the storages: a tensor, an array, a graph, or Python code their objects."""
+    uses = _torch_private.storage_uses(block.number for block in blocks)
+    return [
+        found > block.uses or sys.getrefcount(block.storage) > block.references
+        for block, found in zip(blocks, uses, strict=True)
+    ]
+
+
+def _are_intact(blocks: Sequence[Block]) -> list[bool]:
+    """Whether they are the memory that they were made with: not shared lazily, resized, moved or marked."""
+    aliases = [block.alias for block in blocks]
+    lazy, addresses = _torch_private.are_lazy(aliases), _torch_private.storage_addresses(aliases)
+    return [
+        not is_lazy
+        and address == block.address
+        and block.storage.nbytes() == block.size_bytes
+        and not block.storage.__dict__
+        for block, is_lazy, address in zip(blocks, lazy, addresses, strict=True)
+    ]
 
 
 class _Owner(weakref.ref[Tensor]):
@@ -167,27 +172,26 @@ class MemoryCache:
 
     def _look_at_returned(self, dropped: list[Block]) -> None:
         """Takes in what is not used any more. What is not kept goes to `dropped`, to be freed by the caller."""
-        held, self._held = self._held, []
-        for block in held:
-            self._return(block, dropped)
-        while self._died:
-            block = self._died.popleft().block
+        returned, self._held = self._held, []
+        died, lent = self._died, self._lent
+        while died:
+            block = died.popleft().block
             block.owner = None
-            if block in self._lent:
-                self._lent.remove(block)
-                self._return(block, dropped)
+            if block in lent:
+                lent.remove(block)
+                returned.append(block)
+        now = time.monotonic()
+        for block, is_intact, is_used in zip(returned, _are_intact(returned), _are_used(returned), strict=True):
+            if not is_intact:
+                dropped.append(block)
+            elif is_used:
+                self._held.append(block)
+            else:
+                block.idle_since, block.is_offered = now, False
+                self._put(block)
         most = max(self._last_copies)
         while self._idle_bytes > most:
             dropped.append(self._drop_oldest())
-
-    def _return(self, block: Block, dropped: list[Block]) -> None:
-        if not block.is_intact:
-            dropped.append(block)
-        elif block.is_used:
-            self._held.append(block)
-        else:
-            block.idle_since, block.is_offered = time.monotonic(), False
-            self._put(block)
 
     def _put(self, block: Block) -> None:
         self._idle.setdefault(block.size_bytes, []).append(block)
