@@ -1,10 +1,15 @@
-"""Process groups and what holds them: refused with a path, kept on request, made anew by a wrapped model."""
+"""Process groups and what holds them: refused with a path, kept on request, made anew by a wrapped model.
+
+And distributed tensors, which know their group by its mesh.
+"""
 
 import pytest
 import torch
 import torch.distributed as dist
 from copy_structure import assert_same_values, assert_writes_stay_apart
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 from training_steps import all_equal, assert_the_next_steps_are_the_same, small_model, train_one_step, weights_of
 
@@ -123,3 +128,42 @@ def test_the_model_within_a_wrapper_is_copied_without_the_group(group):
     train_one_step(First(wrapper), optimizer)
     copied, its_optimizer = tc.copy((wrapper.module, optimizer), on_escape="error")
     assert_the_next_steps_are_the_same((model, optimizer), (copied, its_optimizer))
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype": torch.float64}, {"grad": True}], ids=str)
+def test_a_model_of_distributed_tensors_trains_with_its_optimizer(options):
+    mesh = init_device_mesh("cpu", (1,))
+    model = nn.Linear(2, 2)
+    model.weight = nn.Parameter(distribute_tensor(torch.ones(2, 2), mesh, [Shard(0)]))
+    model.bias = nn.Parameter(distribute_tensor(torch.ones(2), mesh, [Replicate()]))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model(distribute_tensor(torch.ones(1, 2), mesh, [Replicate()])).sum().backward()
+    optimizer.step()
+    copied, its_optimizer = tc.copy((model, optimizer), **options)
+    dtype = options.get("dtype", torch.float32)
+    weight = copied.weight
+    assert (type(weight), weight.placements, weight.dtype) == (type(model.weight), (Shard(0),), dtype)
+    assert weight.device_mesh == mesh
+    assert its_optimizer.param_groups[0]["params"][0] is weight
+    assert (weight.grad is None) == ("grad" not in options)
+    before, ours = weight.to_local().tolist(), model.weight.to_local().tolist()
+    optimizer.step()
+    assert weight.to_local().tolist() == before
+    assert model.weight.to_local().tolist() != ours
+    now = model.weight.to_local().tolist()
+    copied(distribute_tensor(torch.ones(1, 2, dtype=dtype), mesh, [Replicate()])).sum().backward()
+    its_optimizer.step()
+    assert weight.to_local().tolist() != before
+    assert model.weight.to_local().tolist() == now
+
+
+@pytest.mark.parametrize("memory", ["own", "lazy", "share"])
+def test_gradients_flow_through_a_copy_of_a_distributed_tensor(memory):
+    mesh = init_device_mesh("cpu", (1,))
+    source = distribute_tensor(torch.ones(2, 2), mesh, [Shard(0)]).requires_grad_()
+    copied = tc.copy([source * 2], graph="keep", memory=memory)[0]
+    (copied * 3).sum().backward()
+    assert source.grad.to_local().tolist() == [[6, 6], [6, 6]]
+    with torch.no_grad():
+        source.zero_()
+    assert copied.to_local().tolist() == [[2, 2], [2, 2]]

@@ -129,7 +129,8 @@ def _copy_by_own_clone(walk: Walk, x: Tensor) -> Tensor:
     walk.tensors.done.append(x)
     if request.memory != "share":
         for name in copyreg._slotnames(type(x)):  # type: ignore[attr-defined]
-            if hasattr(x, name):
+            # What was converted knows its dtype and device itself; the rest is copied, as `copy.deepcopy` does.
+            if hasattr(x, name) and not (request.places and hasattr(copied, name) and not _is_tensor(x, name)):
                 setattr(copied, name, walk.deep(getattr(x, name)))
         if x.__dict__:
             copied.__dict__.clear()
@@ -137,6 +138,10 @@ def _copy_by_own_clone(walk: Walk, x: Tensor) -> Tensor:
     if request.grad and x.is_leaf and x.grad is not None:
         copied.grad = walk.deep(x.grad)
     return copied
+
+
+def _is_tensor(x: object, name: str) -> bool:
+    return isinstance(getattr(x, name), Tensor)
 
 
 # --- modules -------------------------------------------------------------------------------------------------
