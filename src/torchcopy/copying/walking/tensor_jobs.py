@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +84,7 @@ class TensorJobs:
         else:
             self.places.append((container, key, number))
 
-    def all_later(self, names: Iterable[Any], tensors: list[Any], container: Any) -> bool:
+    def all_later(self, names: list[Any], tensors: list[Any], container: Any) -> bool:
         """The same for many names of an empty container; False if they are no plain tensors met here first."""
         if self.request.grad or self.walk.inside_optimizer:
             return False
@@ -100,7 +99,7 @@ class TensorJobs:
         ):
             return False
         self._unnumbered.append((ids, len(self.sources)))
-        self.runs.append((container, list(names), len(self.sources)))
+        self.runs.append((container, names, len(self.sources)))
         self.sources += tensors
         return True
 

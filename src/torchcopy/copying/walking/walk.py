@@ -222,7 +222,7 @@ class Walk:
 
     def items(self, x: Any, y: Any) -> None:
         """Copies the items of the mapping `x` into the empty mapping `y`."""
-        if len(x) > _MANY and type(next(iter(x.values()))) in _OFTEN_MANY and self.all_at_once(x, y):
+        if len(x) > _MANY and type(next(iter(x.values()), None)) in _OFTEN_MANY and self.all_at_once(x, y):
             return
         deep, memo, alive, quick = self.deep, self.memo, self.alive, self.quick
         later = self.tensors.later if self.may_set_later else None
@@ -248,28 +248,31 @@ class Walk:
 
     def all_at_once(self, x: Mapping[Any, Any], y: Any) -> bool:
         """Copies what programs have many of, in a few calls: tensors by name, settings; False if it is not that."""
-        if self.request.shares_something or not _NAMES.issuperset(map(type, x)):
+        names = list(x)
+        if self.request.shares_something or not _NAMES.issuperset(map(type, names)):
             return False
         values = list(x.values())
+        if not _belong_together(names, values, x):
+            return False
         if {dict}.issuperset(map(type, values)):
-            return self.settings_at_once(x, values, y)
-        return self.may_set_later and self.tensors.all_later(x, values, y)
+            return self.settings_at_once(names, values, y)
+        return self.may_set_later and self.tensors.all_later(names, values, y)
 
-    def settings_at_once(self, x: Mapping[Any, Any], values: list[dict[Any, Any]], y: Any) -> bool:
+    def settings_at_once(self, names: list[Any], values: list[dict[Any, Any]], y: Any) -> bool:
         """The same for dicts of numbers and strings, such as the versions of all modules in a state_dict."""
         ids = list(map(id, values))
+        copies = list(map(dict.copy, values))  # first, so that nobody can add to them what was not looked at
         if not (
-            _NAMES.issuperset(map(type, chain.from_iterable(values)))
-            and IMMUTABLE.issuperset(map(type, chain.from_iterable(map(dict.values, values))))
+            _NAMES.issuperset(map(type, chain.from_iterable(copies)))
+            and IMMUTABLE.issuperset(map(type, chain.from_iterable(map(dict.values, copies))))
             and self.memo.keys().isdisjoint(ids)
             and len(set(ids)) == len(ids)
         ):
             return False
-        copies = list(map(dict.copy, values))
         self.memo.update(zip(ids, copies, strict=True))
         self.alive += values
-        for key, copied in zip(x, copies, strict=True):
-            y[key] = copied
+        for name, copied in zip(names, copies, strict=True):
+            y[name] = copied
         return True
 
     def copy_tuple(self, x: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -357,6 +360,13 @@ class Walk:
         if self.alive:
             self.memo.setdefault(id(self.memo), []).extend(self.alive)
             self.alive.clear()
+
+
+def _belong_together(names: list[Any], values: list[Any], x: Mapping[Any, Any]) -> bool:
+    """Whether another thread has left `x` alone between the two lists: what is added or taken moves an end."""
+    return (
+        0 < len(names) == len(values) == len(x) and x.get(names[0]) is values[0] and x.get(names[-1]) is values[-1]
+    )
 
 
 _MANY: Final = 8  # items in a mapping, from which on it pays to look at all of them together
