@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .profiling import profiler_is_running
 
@@ -17,8 +18,6 @@ _C: Any = torch._C
 @contextmanager
 def outside_modes() -> Iterator[None]:
     """Runs the body unseen by the caller's modes (fake tensors, a default device, an auditor) and subclasses."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
     with _C.DisableTorchFunction(), _disable_current_modes():
         yield
 

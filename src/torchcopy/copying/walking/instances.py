@@ -1,10 +1,8 @@
-"""How instances of a class are copied: by their `__dict__`, by a rule of ours, or by `copy.deepcopy`'s protocol."""
+"""Which instances are no more than their `__dict__`."""
 
 from __future__ import annotations
 
 import copyreg
-import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -12,31 +10,6 @@ from torch import nn
 
 class _Plain:
     """What a class without a rule of its own looks like."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to copy the instances of one class.
-
-    Attributes:
-        by_dict: an instance is a new object with a copy of its `__dict__`; nothing of the class's own has a say.
-        new: makes the new object.
-        special: a rule of ours, called with the walk and the instance, or None.
-    """
-
-    by_dict: bool
-    new: Callable[[type], Any] = object.__new__
-    special: Callable[[Any, Any], Any] | None = None
-
-
-def recipe_of(cls: type) -> Recipe:
-    """How instances of `cls` are copied."""
-    from .special import special_rule  # it knows the walk
-
-    special = special_rule(cls)
-    if special is not None:
-        return Recipe(by_dict=False, special=special)
-    return Recipe(by_dict=is_by_dict(cls))
 
 
 def is_by_dict(cls: type) -> bool:

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from ..collector import no_collection
 from ..refusals import KeepsNoModule, Uncopyable, find_uncopyable
-from .instances import Recipe, recipe_of
 from .nested_calls import Memo
 from .optimizers import check_parameters_come_along
 from .protocol import copy_by_protocol
+from .recipes import Recipe, recipe_of
 from .tensor_jobs import TensorJobs
 
 if TYPE_CHECKING:
