@@ -21,6 +21,7 @@ from ..tensors.opaque import place_alone
 from .instances import is_by_dict, is_parametrized
 from .optimizers import copy_optimizer, copy_scheduler
 from .protocol import call_foreign, copy_by_protocol
+from .quantization import copy_maker, observer_makers
 
 if TYPE_CHECKING:
     from .walk import Walk
@@ -51,6 +52,8 @@ def special_rule(cls: type) -> Rule | None:
         return _copy_compiled
     if issubclass(cls, fake_tensor_modes()):
         return _keep_mode
+    if issubclass(cls, observer_makers()):
+        return copy_maker
     group = getattr(sys.modules.get("torch.distributed"), "ProcessGroup", None)
     if group is not None and issubclass(cls, group):
         return _refuse_connection
