@@ -59,7 +59,8 @@ def copy(
             `fork`). `"share"`: the copy's tensors are detached aliases of the source's.
         device: where every tensor of the copy goes; by default each stays where it is.
         dtype: what floating tensors become; others keep theirs.
-        memory_format: as in `torch.Tensor.clone`, for tensors that share their storage with no other.
+        memory_format: as in `torch.Tensor.clone`, for tensors that share their storage with no other and have as
+            many dimensions as the format.
         requires_grad: of every floating or complex tensor in the copy; by default as in the source for leaves, and
             False for others.
         grad: whether `.grad` is copied too.
