@@ -64,9 +64,12 @@ def lacks_memory(t: Tensor) -> bool:
     """Whether a strided tensor reaches beyond its storage, because that was freed: to read it would crash."""
     if t.is_meta or t.is_nested:
         return False
+    stored_bytes: object = t.untyped_storage().nbytes()
+    if not isinstance(stored_bytes, int):  # a symbol, in a fake tensor
+        return False
     if t.dtype in _PACKED:
-        return t.numel() > 0 and t.untyped_storage().nbytes() == 0
-    return t.untyped_storage().nbytes() < t.storage_offset() * t.element_size() + span_bytes(t)
+        return t.numel() > 0 and stored_bytes == 0
+    return stored_bytes < t.storage_offset() * t.element_size() + span_bytes(t)
 
 
 def first_byte(t: Tensor) -> int:

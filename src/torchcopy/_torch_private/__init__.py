@@ -15,6 +15,7 @@ from .modes import (
     in_dispatch_mode,
     is_functorch_wrapper,
     is_observed,
+    is_traced,
     outside_modes,
     without_torch_function,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "without_torch_function",
     "below_autograd",
     "in_dispatch_mode",
+    "is_traced",
     "is_functorch_wrapper",
     "is_observed",
     "every_warning",

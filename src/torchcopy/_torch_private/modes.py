@@ -42,6 +42,13 @@ def in_dispatch_mode() -> bool:
     return bool(_C._len_torch_dispatch_stack())
 
 
+def is_traced() -> bool:
+    """Whether a graph is made of what is called (`make_fx`, `torch.jit.trace`): what it misses is fixed there."""
+    if _C._get_tracing_state() is not None:
+        return True
+    return in_dispatch_mode() and _C._get_dispatch_mode(_C._TorchDispatchModeKey.PROXY) is not None
+
+
 def is_observed() -> bool:
     """Whether somebody looks at how tensors come about: a dispatch mode, `torch.func`, a trace, the profiler."""
     return (

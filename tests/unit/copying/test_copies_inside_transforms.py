@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import func
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import torchcopy as tc
 
@@ -104,3 +105,33 @@ def test_a_copy_that_keeps_the_graph_has_the_tangent(options):
         tripled = forward_ad.unpack_dual(copied * 3)
         assert tripled.tangent.tolist() == [6, 6, 6]
         assert tripled.primal.tolist() == [3, 3, 3]
+
+
+def tracer(name):
+    if name == "torch.jit.trace":
+        return lambda f, x: torch.jit.trace(f, (x,), check_trace=False)
+    return lambda f, x: make_fx(f, tracing_mode=name.removeprefix("make_fx "))(x)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"memory": "lazy"}, {"graph": "keep"}, {"graph": "keep", "memory": "lazy"}, {"dtype": torch.float64}],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [3, 100_000])
+@pytest.mark.parametrize("name", ["torch.jit.trace", "make_fx real", "make_fx fake", "make_fx symbolic"])
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_copy_is_a_part_of_a_traced_graph(name, size, options):
+    def write_both(x):
+        doubled = x * 2
+        copied = tc.copy([doubled, (doubled,)], **options)[0]
+        doubled.add_(100)
+        seen = copied + 1
+        copied.mul_(0)
+        return seen, doubled * 1
+
+    traced = tracer(name)(write_both, torch.ones(size))
+    seen, doubled = traced(torch.full((size,), 5.0))
+    assert seen.unique().tolist() == [11]
+    assert doubled.unique().tolist() == [110]

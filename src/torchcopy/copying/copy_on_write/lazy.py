@@ -36,9 +36,10 @@ def lazy_clones(sources: Sequence[Tensor], count: int = 1) -> list[list[Tensor |
         `count` lists, each as long as `sources`: `clones[k][i]` is the k-th clone of `sources[i]`. It is None for
         each k where copy-on-write cannot be had for that source, and the caller copies it: storages that PyTorch
         does not own (`torch.from_numpy`, shared or mapped memory) or that are empty, tensors without a plain
-        storage (sparse, quantized, nested, meta, most subclasses), and views that conjugate or negate.
+        storage (sparse, quantized, nested, meta, most subclasses), and views that conjugate or negate. And for all
+        while a graph is made of what is called, which would not see it.
     """
-    if not (sources and _torch_private.copy_on_write_works()):
+    if not (sources and _torch_private.copy_on_write_works()) or _torch_private.is_traced():
         return [[None] * len(sources) for _ in range(count)]
     if _torch_private.in_dispatch_mode():
         with _torch_private.outside_modes():

@@ -39,7 +39,7 @@ def copy_in_graph(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
             )
     if request.memory == "share":
         return list(map(_alias, sources))
-    if request.memory == "lazy":
+    if request.memory == "lazy" and not _torch_private.is_traced():
         return _joined(sources, request)
     copies: list[Tensor | None] = [None] * len(sources)
     for members in _by_storage(sources).values():

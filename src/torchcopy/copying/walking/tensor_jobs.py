@@ -127,7 +127,7 @@ class TensorJobs:
     def shell(self, number: int, t: Tensor) -> Tensor:
         """A tensor of `t`'s class, known from now on as its copy: empty, but where only a whole one can be made."""
         source = self.sources[number]
-        if is_opaque(source):
+        if is_opaque(source) or _torch_private.is_traced():  # in a graph, it would stay empty
             self.walk.check_rest()
             shell = copy_tensors([source], self.request, self.early)[0]
             self.ready.add(number)
