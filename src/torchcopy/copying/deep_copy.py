@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterable
 from typing import Any, TypeVar, overload
 
@@ -100,7 +101,7 @@ def copy(
         and dtype is None
         and requires_grad is None
         and memory_format is torch.preserve_format
-        and not (grad or pin_memory or non_blocking)
+        and grad is pin_memory is non_blocking is False
     ):
         request = DEFAULT
     else:
@@ -117,9 +118,7 @@ def copy(
             share=share,
             on_escape=on_escape,
         )
-    if memo is not None and not isinstance(memo, dict):
-        raise InputError(f"`memo` must be a dict, as `copy.deepcopy` passes it on; got {type(memo).__name__}")
-    copied: T = _make(obj, request, memo)
+    copied: T = _make(obj, request, _checked_memo(memo))
     return copied
 
 
@@ -163,20 +162,51 @@ def fork(obj: T, n: int | None = None, **same: Any) -> T | list[T]:
     """
     if "memory" in same:
         raise InputError("`fork` is `copy` with memory='lazy': call `tc.copy` to choose another memory")
-    if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 0):
-        raise InputError(f"`n` must be a number of forks, or None for one without a list; got {n!r}")
+    count = None if n is None else _count_of_forks(n)
     if same:
         unknown = same.keys() - _FORK_OPTIONS.keys()
         if unknown:
             raise InputError(f"`fork` has no option {sorted(unknown)[0]!r}: it has {', '.join(_FORK_OPTIONS)}")
-        memo = same.pop("memo", None)
-        request = parse_request(memory="lazy", **{**_FORK_OPTIONS, **same})
+        options = {**_FORK_OPTIONS, **same}
+        memo = _checked_memo(options.pop("memo"))
+        request = parse_request(memory="lazy", **options)
     else:
         memo, request = None, _FORK
-    if n is None:
+    if count is None:
         forked: T = _make(obj, request, memo)
         return forked
-    return [_make(obj, request, memo) for _ in range(n)]
+    forks: list[T] = []
+    for _ in range(count):  # each with what the memo had before: it would give the next one the last fork
+        forks.append(_make(obj, request, None if memo is None else memo.copy()))
+        request = request.without_escapes()  # told once
+    return forks
+
+
+def _count_of_forks(n: Any) -> int:
+    """The number of forks.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(n, bool):
+        try:
+            count = operator.index(n)
+        except TypeError:
+            count = -1
+        if count >= 0:
+            return count
+    raise InputError(f"`n` must be a number of forks, or None for one without a list; got {n!r}")
+
+
+def _checked_memo(memo: Any) -> dict[int, Any] | None:
+    """The memo as it is.
+
+    Raises:
+        InputError: it is no dict.
+    """
+    if memo is None or isinstance(memo, dict):
+        return memo
+    raise InputError(f"`memo` must be a dict, as `copy.deepcopy` passes it on; got {type(memo).__name__}")
 
 
 _FORK_OPTIONS: dict[str, Any] = {
@@ -190,6 +220,7 @@ _FORK_OPTIONS: dict[str, Any] = {
     "non_blocking": False,
     "share": (),
     "on_escape": "warn",
+    "memo": None,
 }
 _FORK = Request(memory="lazy")
 

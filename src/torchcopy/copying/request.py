@@ -66,6 +66,10 @@ class Request:
         """The same request for copies outside the graph."""
         return dataclasses.replace(self, graph="detach")
 
+    def without_escapes(self) -> Request:
+        """The same request, where escapes have been reported."""
+        return dataclasses.replace(self, on_escape="ignore")
+
     def only_looking(self) -> Request:
         """A request for the objects alone: their tensors are aliases, and nothing is reported."""
         return Request(

@@ -522,3 +522,12 @@ def test_a_bad_option_is_one_clear_line(options):
 def test_a_bad_fork_is_one_clear_line(options):
     with pytest.raises(tc.InputError, match=next(iter(options))):
         tc.fork(torch.ones(2), **options)
+
+
+@pytest.mark.parametrize("option", ["grad", "pin_memory", "non_blocking"])
+@pytest.mark.parametrize("value", [0, None, "", []], ids=repr)
+def test_an_option_that_is_no_bool_is_one_clear_line(option, value):
+    source = torch.ones(2)
+    for call in (tc.copy, tc.fork):
+        with pytest.raises(tc.InputError, match=f"`{option}` must be"):
+            call(source, **{option: value})

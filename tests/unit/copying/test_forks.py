@@ -205,7 +205,44 @@ def test_how_many():
     assert [each["w"][0].item() for each in everyone] == [10, 11, 12, 13, 14]
 
 
-@pytest.mark.parametrize("n", [-1, True, False, 2.0, "2", [1], np.int64(2)], ids=repr)
+def test_a_number_of_numpys_is_one_too():
+    source = torch.arange(3.0)
+    first, second = tc.fork(source, np.int64(2))
+    first.fill_(1)
+    source.fill_(2)
+    assert (first.tolist(), second.tolist(), source.tolist()) == ([1, 1, 1], [0, 1, 2], [2, 2, 2])
+
+
+def test_a_memo_says_what_is_copied_already():
+    source, instead = {"a": torch.zeros(2), "b": torch.ones(2)}, torch.full((2,), 5.0)
+    memo = {id(source["a"]): instead}
+    forked = tc.fork(source, memo=memo)
+    assert forked["a"] is instead
+    assert memo[id(source)] is forked
+    several = tc.fork(source, 2, memo={id(source["a"]): instead})
+    assert several[0] is not several[1]
+    assert all(each["a"] is instead for each in several)
+    several[0]["b"].fill_(7)
+    source["b"].fill_(8)
+    assert [each["b"].tolist() for each in (source, forked, *several)] == [[8, 8], [1, 1], [7, 7], [1, 1]]
+    with pytest.raises(tc.InputError, match="`memo` must be a dict"):
+        tc.fork(source, memo=[])
+
+
+def test_an_escape_is_told_once_on_the_callers_line():
+    module = nn.Linear(2, 2)
+    module.register_forward_hook(lambda *_: module.weight)
+    with pytest.warns(tc.EscapeWarning) as caught:
+        forks = tc.fork(module, 3)
+    (warning,) = caught
+    assert warning.filename == __file__
+    with torch.no_grad():
+        forks[0].weight.zero_()
+    assert forks[1].weight.any()
+    assert module.weight.any()
+
+
+@pytest.mark.parametrize("n", [-1, True, False, 2.0, "2", [1], np.float64(2)], ids=repr)
 def test_a_bad_number_is_one_clear_line_and_forks_nothing(n):
     source = torch.arange(3.0)
     with pytest.raises(tc.InputError, match="`n` must be a number of forks, or None for one without a list; got"):
