@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -56,12 +56,14 @@ def can_count_storage_uses() -> bool:
     return all(map(works, ("torch._C._storage_Use_Count", "torch._C._storage_id", "torch._C._data_address")))
 
 
-def storage_uses(numbers: Iterable[int]) -> list[int]:
+def storage_uses(numbers: Iterable[int]) -> Iterator[int]:
     """How many tensors, arrays and the like have the storages with these `storage_id`s, which must be alive.
+
+    Each is asked when its number is taken from the iterator, without any Python code in between.
 
     The Python object of a storage counts as one, once it was made, however many references there are to that.
     """
-    return list(map(_C._storage_Use_Count, numbers))
+    return map(_C._storage_Use_Count, numbers)
 
 
 def flip_negation(t: Tensor) -> Tensor:

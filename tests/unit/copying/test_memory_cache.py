@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -148,6 +149,139 @@ def test_what_somebody_still_has_is_not_given_away(cache, hold):
     third = tc.copy(source)
     assert addresses(third) == where
     check_independent(source, third)
+
+
+def to_float64(copied):
+    copied["a"].data, copied["b"].data = copied["a"].double(), copied["b"].double()
+
+
+def to_another_storage(copied):
+    copied["a"].set_(torch.ones(1))
+    copied["b"].set_(torch.ones(1))
+
+
+def to_one_another(copied):
+    torch.utils.swap_tensors(copied["a"], torch.ones(1))
+    torch.utils.swap_tensors(copied["b"], torch.ones(1))
+
+
+@pytest.mark.parametrize("move", [to_float64, to_another_storage, to_one_another], ids=lambda f: f.__name__)
+def test_memory_that_a_living_tensor_has_left_comes_back(cache, move):
+    source = weights(2.0)
+    copied = tc.copy(source)
+    where = addresses(copied)
+    move(copied)
+    again = tc.copy(source)
+    assert addresses(again) == where
+    check_independent(source, again)
+    check_independent({"a": copied["a"].clone()}, {"a": copied["a"]})
+
+
+def test_a_copied_module_can_be_converted_by_swapping(cache, monkeypatch):
+    monkeypatch.setattr(torch.__future__, "_swap_module_params_on_conversion", True)
+    module = nn.Linear(256, 256)
+    copied = tc.copy(module)
+    weight = copied.weight
+    copied.double()
+    assert copied.weight is weight
+    assert torch.equal(weight, module.weight.double())
+    check_independent({"w": module.weight.data}, {"w": tc.copy(module).weight.data})
+
+
+def test_a_storage_that_somebody_watches_dies(cache):
+    copied = tc.copy({"t": torch.ones(LARGE)})["t"]
+    watched, told = weakref.ref(copied.untyped_storage()), []
+    weakref.finalize(copied.untyped_storage(), told.append, "gone")
+    del copied
+    again = tc.copy({"t": torch.ones(LARGE)})["t"]
+    assert watched() is not again.untyped_storage()
+    assert (watched(), told) == (None, ["gone"])
+
+
+def test_what_is_forked_and_dropped_while_the_cache_looks_at_it_is_not_kept(cache, monkeypatch):
+    """Another thread may do so between any two steps; to mark the bytes as free would destroy the fork."""
+    views, forks = [tc.copy({"t": torch.full((LARGE,), 2.0)})["t"].data], []
+    original = memory_cache._torch_private.are_lazy
+
+    def are_lazy(tensors):
+        found = original(tensors)
+        forks.extend(map(tc.fork, views))
+        views.clear()
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(memory_cache._torch_private, "are_lazy", are_lazy)
+        assert cache.empty() == 0
+    assert all((t == 2).all() for t in views + forks)
+    views.clear()
+    assert cache.empty() == (0 if forks else 4 * LARGE)
+
+
+def test_ctrl_c_in_the_midst_of_it_leaves_a_cache_that_works(cache):
+    source, interrupted = weights(2.0), 0
+    size = sum(t.nbytes for t in source.values())
+    for moment in range(10_000):
+        left = moment
+
+        def interrupt(frame, event, arg):
+            """Where the interpreter looks for signals: when a function starts, or one of C has ended."""
+            nonlocal left
+            if event in ("call", "c_return") and frame.f_code.co_filename == memory_cache.__file__:
+                left -= 1
+                if left < 0:
+                    raise KeyboardInterrupt
+
+        tc.copy(source)  # comes back in the next one
+        sys.setprofile(interrupt)
+        try:
+            copied = tc.copy(source)
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.setprofile(None)
+        assert cache._idle_bytes == sum(block.size_bytes for block in cache._in_order), moment
+        copied = tc.copy(source)
+        check_independent(source, copied)
+        del copied
+        assert cache.empty() in (size, 2 * size), moment
+        if left >= 0:
+            break
+    assert 20 < interrupted == moment
+
+
+def test_sizes_that_were_copied_once_leave_nothing_behind(cache):
+    for more in range(50):
+        copied = tc.copy({"t": torch.ones(LARGE + more)})
+        assert copied["t"].sum() == LARGE + more
+        del copied
+    assert len(cache._idle) == 1
+    assert len(cache._in_order) == 1
+
+
+def test_however_many_copies_live_a_copy_looks_at_few(cache, monkeypatch):
+    source = {"t": torch.ones(LARGE)}
+    many = [tc.copy(source) for _ in range(200)]
+    looked_at = []
+    original = memory_cache._users
+
+    def users(blocks):
+        looked_at.append(len(blocks))
+        return original(blocks)
+
+    monkeypatch.setattr(memory_cache, "_users", users)
+    where = set()
+    for _ in range(10):
+        copied = tc.copy(source)
+        where.add(copied["t"].data_ptr())
+        assert torch.equal(copied["t"], source["t"])
+    assert len(where) == 2  # the one before lives until it is replaced
+    assert max(looked_at) <= 2 * (memory_cache._LOOKS + 1)
+    gone = len({t["t"].data_ptr() for t in many})
+    many.clear()
+    assert gone == 200
+    for _ in range(200):  # all of them are looked at in the end
+        copied = tc.copy(source)
+    assert cache._number_lent() < 5
 
 
 def test_a_mark_on_the_storage_is_not_handed_on(cache):
@@ -369,3 +503,43 @@ def test_a_program_ends_with_copies_alive_and_idle():
         "import torch, torchcopy as tc\ns = {'w': torch.ones(1_000_000)}\na, b = tc.copy(s), tc.copy(s)\ndel b"
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+SCARCE = """
+import resource, torch, torchcopy as tc
+copied = tc.copy({"w": torch.ones(100_000_000)})
+source = {"w": torch.ones(120_000_000)}
+del copied
+used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) * 1024
+resource.setrlimit(resource.RLIMIT_AS, (used + 200_000_000, used + 200_000_000))
+copied = tc.copy(source)
+source["w"].zero_()
+print(copied["w"].min().item(), tc.empty_cache())
+"""
+
+
+@pytest.mark.skipif(not memory_cache._is_possible(), reason="nothing is kept on this system")
+def test_where_memory_is_short_none_lies_idle():
+    assert run(SCARCE).stdout.split() == ["1.0", "0"]
+
+
+ENDS_IN_A_CHILD = """
+import os, torch, torchcopy as tc
+from torchcopy.copying.tensors.memory_cache import cache
+source = {"w": torch.ones(20_000)}
+copied = tc.copy(source)
+lock = cache._closing._cond
+lock.acquire()  # as the thread has it for a moment, each time it looks
+child = os.fork()
+if child:
+    lock.release()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    print("ended")
+else:
+    assert tc.copy(source)["w"].sum() == 20_000
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_a_forked_process_ends_though_the_thread_was_just_looking():
+    assert run(ENDS_IN_A_CHILD).stdout.split() == ["ended"]

@@ -17,8 +17,10 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -35,23 +37,16 @@ _GRACE_S = 0.5
 _SOONEST_S, _LATEST_S = 0.25, 4.0
 # As many bytes may lie idle as the largest of so many last copies took.
 _REMEMBERED = 8
+# A copy looks at so many lent storages, and at one more for each so many bytes: in little of the time that takes.
+_LOOKS, _BYTES_A_LOOK = 8, 64 << 10
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Block:
     """A storage that the cache has a hand on."""
 
-    __slots__ = (
-        "address",
-        "alias",
-        "idle_since",
-        "is_offered",
-        "number",
-        "owner",
-        "references",
-        "size_bytes",
-        "storage",
-        "uses",
-    )
+    __slots__ = ("address", "alias", "alone", "idle_since", "is_offered", "number", "size_bytes", "storage")
 
     def __init__(self, t: Tensor) -> None:
         self.alias = t.data
@@ -59,10 +54,8 @@ class Block:
         self.number = _torch_private.storage_id(t)
         self.address = _torch_private.storage_address(t)
         self.size_bytes = self.storage.nbytes()
-        # By the cache alone, of the storage and of its Python object.
-        self.uses = _torch_private.storage_uses([self.number])[0] - 1
-        self.references = sys.getrefcount(self.storage)
-        self.owner: _Owner | None = None
+        uses, references = _users([self])[0]
+        self.alone = uses - 1, references  # without `t`
         self.idle_since = 0.0
         self.is_offered = False
 
@@ -76,17 +69,21 @@ class Block:
         return made
 
 
-def _are_used(blocks: Sequence[Block]) -> list[bool]:
-    """Whether anybody else has the storages: a tensor, an array, a graph, or Python code their objects."""
-    uses = _torch_private.storage_uses(block.number for block in blocks)
-    return [
-        found > block.uses or sys.getrefcount(block.storage) > block.references
-        for block, found in zip(blocks, uses, strict=True)
-    ]
+def _users(blocks: Sequence[Block]) -> list[tuple[int, int]]:
+    """How many tensors, arrays, graphs and the like each storage has, and how many references its Python object.
+
+    Both numbers of a block are of one moment: no Python code runs in between, where another thread could turn a
+    tensor into its storage, or back, and be in neither.
+    """
+    uses = _torch_private.storage_uses(map(_NUMBER, blocks))
+    return list(zip(uses, map(sys.getrefcount, map(_STORAGE, blocks)), strict=True))
 
 
 def _are_intact(blocks: Sequence[Block]) -> list[bool]:
-    """Whether they are the memory that they were made with: not shared lazily, resized, moved or marked."""
+    """Whether they are as they were made: not shared lazily, resized, moved, marked or waited for.
+
+    To be asked of what nobody uses: others may change at any moment.
+    """
     aliases = [block.alias for block in blocks]
     lazy, addresses = _torch_private.are_lazy(aliases), _torch_private.storage_addresses(aliases)
     return [
@@ -94,133 +91,133 @@ def _are_intact(blocks: Sequence[Block]) -> list[bool]:
         and address == block.address
         and block.storage.nbytes() == block.size_bytes
         and not block.storage.__dict__
+        and not weakref.getweakrefcount(block.storage)
         for block, is_lazy, address in zip(blocks, lazy, addresses, strict=True)
     ]
-
-
-class _Owner(weakref.ref[Tensor]):
-    """A weak reference to the tensor that a block was lent for."""
-
-    __slots__ = ("block",)
-    block: Block
 
 
 class MemoryCache:
     """The storages of large copies, lent and idle.
 
-    A storage is lent with the tensor that was made of it, and comes back when that tensor is gone and nobody else
-    uses the storage. Who still does (a view, an array of NumPy's) keeps it until then.
+    A storage is lent with the tensor that was made of it. It comes back when nobody uses it any more: no tensor (a
+    view, an alias), no array of NumPy's, no graph, no Python code. Who has it is counted, now and then; a weak
+    reference to the tensor would not do: `p.data = x` changes the storage behind a tensor, and
+    `torch.utils.swap_tensors`, with which modules may be converted, refuses tensors that have one.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._busy = False
-        self._died: deque[Any] = deque()  # owners; filled by the interpreter, at any moment
-        self._lent: set[Block] = set()
-        self._held: list[Block] = []  # their tensors are gone, but somebody has the storage
-        self._idle: dict[int, list[Block]] = {}  # by size
+        self._lent: deque[Block] = deque()  # in the order of the last look at them
+        self._lent_last: deque[Block] = deque()  # after those
+        self._idle: dict[int, dict[Block, None]] = {}  # by size
         self._in_order: dict[Block, None] = {}  # the idle ones, oldest first
         self._idle_bytes = 0
         self._last_copies: deque[int] = deque([0], maxlen=_REMEMBERED)  # their bytes
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
+    def _undisturbed(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
+        """Does the work under the lock, unless this is a finaliser that disturbs other work under it."""
+        with self._lock:
+            if self._busy:
+                return None
+            self._busy = True
+            try:
+                return work(*args, **kwargs)
+            except BaseException:  # Ctrl-C ends anything between two steps: what they keep may not fit together
+                self._idle, self._in_order, self._idle_bytes = {}, {}, 0
+                raise
+            finally:
+                self._busy = False
+
     # --- for a copy ------------------------------------------------------------------------------------------
 
     def take(self, units: Sequence[Tensor]) -> list[Block | None]:
         """An idle storage for each of the tensors to be copied; None where there is none of its size."""
-        dropped: list[Block] = []
-        with self._lock:
-            if self._busy:  # a finaliser, in the midst of something here
-                return [None] * len(units)
-            self._busy = True
-            try:
-                self._last_copies.append(sum(t.nbytes for t in units))
-                self._look_at_returned(dropped)
-                return [self._take_one(t) for t in units] if self._in_order else [None] * len(units)
-            finally:
-                self._busy = False
+        dropped: list[Block] = []  # freed when the lock is not held any more
+        return self._undisturbed(self._take, units, dropped) or [None] * len(units)
+
+    def _take(self, units: Sequence[Tensor], dropped: list[Block]) -> list[Block | None]:
+        size_bytes = sum(t.nbytes for t in units)
+        self._last_copies.append(size_bytes)
+        self._look_at_lent(_LOOKS + size_bytes // _BYTES_A_LOOK, dropped)
+        return [self._take_one(t) for t in units] if self._in_order else []
 
     def _take_one(self, t: Tensor) -> Block | None:
-        blocks = self._idle.get(t.nbytes)
-        if not blocks:
+        same_size = self._idle.get(t.nbytes)
+        if same_size is None:
             return None
-        block = blocks.pop()
-        del self._in_order[block]
-        self._idle_bytes -= block.size_bytes
+        block = next(reversed(same_size))  # the one whose pages are most likely in place
+        self._remove(block)
         return block
 
     def lend(self, copies: Sequence[Tensor], blocks: Sequence[Block | None]) -> None:
         """Notes whose storages the copies have: those that were taken, and new ones of their own."""
-        with self._lock:
-            if self._busy:
-                return
-            self._busy = True
-            try:
-                for t, block in zip(copies, blocks, strict=True):
-                    if block is None:
-                        block = Block(t)
-                    block.owner = owner = _Owner(t, self._died.append)
-                    owner.block = block
-                    self._lent.add(block)
-                if self._thread is None and not self._closing.is_set():
-                    self._start_thread()
-            finally:
-                self._busy = False
+        self._undisturbed(self._lend, copies, blocks)
+
+    def _lend(self, copies: Sequence[Tensor], blocks: Sequence[Block | None]) -> None:
+        self._lent_last.extend(block or Block(t) for t, block in zip(copies, blocks, strict=True))
+        if not (self._closing.is_set() or (self._thread is not None and self._thread.is_alive())):
+            self._start_thread()
 
     # --- what comes back -------------------------------------------------------------------------------------
 
-    def _look_at_returned(self, dropped: list[Block]) -> None:
-        """Takes in what is not used any more. What is not kept goes to `dropped`, to be freed by the caller."""
-        returned, self._held = self._held, []
-        died, lent = self._died, self._lent
-        while died:
-            block = died.popleft().block
-            block.owner = None
-            if block in lent:
-                lent.remove(block)
-                returned.append(block)
-        now = time.monotonic()
-        for block, is_intact, is_used in zip(returned, _are_intact(returned), _are_used(returned), strict=True):
-            if not is_intact:
-                dropped.append(block)
-            elif is_used:
-                self._held.append(block)
+    def _look_at_lent(self, at_most: int, dropped: list[Block]) -> bool:
+        """Takes in what is not used any more; returns whether there was any.
+
+        Looks at as many of the last ones that were lent, and of those that were looked at longest ago. What is not
+        kept goes to `dropped`, to be freed by the caller.
+        """
+        lent, last = self._lent, self._lent_last
+        lent.extend(last.popleft() for _ in range(len(last) - at_most))
+        looked_at = [(lent, lent.popleft()) for _ in range(min(at_most, len(lent)))]
+        looked_at += ((last, last.popleft()) for _ in range(len(last)))
+        unused = []
+        for (place, block), users in zip(looked_at, _users([block for _, block in looked_at]), strict=True):
+            if users == block.alone:
+                unused.append(block)
             else:
+                place.append(block)
+        now = time.monotonic()
+        for block, is_intact in zip(unused, _are_intact(unused), strict=True):  # nobody can change them any more
+            if is_intact:
                 block.idle_since, block.is_offered = now, False
                 self._put(block)
+            else:
+                dropped.append(block)
         most = max(self._last_copies)
         while self._idle_bytes > most:
-            dropped.append(self._drop_oldest())
+            oldest = next(iter(self._in_order))
+            self._remove(oldest)
+            dropped.append(oldest)
+        return bool(unused)
+
+    def _number_lent(self) -> int:
+        return len(self._lent) + len(self._lent_last)
 
     def _put(self, block: Block) -> None:
-        self._idle.setdefault(block.size_bytes, []).append(block)
+        self._idle.setdefault(block.size_bytes, {})[block] = None
         self._in_order[block] = None
         self._idle_bytes += block.size_bytes
 
-    def _drop_oldest(self) -> Block:
-        block = next(iter(self._in_order))
-        del self._in_order[block]
-        self._idle[block.size_bytes].remove(block)
+    def _remove(self, block: Block) -> None:
+        same_size = self._idle[block.size_bytes]
+        del self._in_order[block], same_size[block]
+        if not same_size:
+            del self._idle[block.size_bytes]
         self._idle_bytes -= block.size_bytes
-        return block
 
     def empty(self) -> int:
         """Frees what lies idle; returns how many bytes that were."""
         dropped: list[Block] = []
-        with self._lock:
-            if self._busy:
-                return 0
-            self._busy = True
-            try:
-                self._look_at_returned(dropped)
-                freed = self._idle_bytes
-                dropped += self._in_order
-                self._idle.clear()
-                self._in_order.clear()
-                self._idle_bytes = 0
-            finally:
-                self._busy = False
+        return self._undisturbed(self._empty, dropped) or 0
+
+    def _empty(self, dropped: list[Block]) -> int:
+        self._look_at_lent(self._number_lent(), dropped)
+        freed = self._idle_bytes
+        dropped += self._in_order
+        self._idle, self._in_order, self._idle_bytes = {}, {}, 0
         return freed
 
     # --- the thread ------------------------------------------------------------------------------------------
@@ -233,47 +230,48 @@ class MemoryCache:
             self._thread = None
 
     def _run(self) -> None:
-        pause = _SOONEST_S
-        while not self._closing.wait(pause):
+        closing, pause = self._closing, _SOONEST_S
+        while not closing.wait(pause):
             dropped: list[Block] = []
-            with self._lock:
-                if self._busy:
-                    continue
-                self._busy = True
-                try:
-                    something_new = bool(self._died)
-                    self._look_at_returned(dropped)
-                    due = self._due()
-                    if not (self._lent or self._held or due or self._waits_for_its_time()):
-                        self._thread = None
-                        return
-                finally:
-                    self._busy = False
+            due: list[Block] = []
+            has_news = self._undisturbed(self._look_after_all, dropped, due)
+            if has_news is None:
+                return
             dropped.clear()
             _offer(due)
-            with self._lock:
-                for block in due:
-                    self._put(block)
-            pause = _SOONEST_S if something_new else min(1.5 * pause, _LATEST_S)
+            self._undisturbed(self._put_back, due)
+            pause = _SOONEST_S if has_news else min(1.5 * pause, _LATEST_S)
 
-    def _due(self) -> list[Block]:
-        """Takes out what has lain idle for so long that its pages are to be offered: nobody may write it now."""
+    def _look_after_all(self, dropped: list[Block], due: list[Block]) -> bool | None:
+        """What the thread does each time: whether anything came back, or None when there is nothing left to do.
+
+        What has lain idle for long goes to `due`: its pages are to be offered, and nobody may write them meanwhile.
+        """
+        has_news = self._look_at_lent(self._number_lent(), dropped)
         latest = time.monotonic() - _GRACE_S
-        due = [block for block in self._in_order if not block.is_offered and block.idle_since <= latest]
+        waiting = [block for block in self._in_order if not block.is_offered]
+        due += (block for block in waiting if block.idle_since <= latest)
         for block in due:
-            del self._in_order[block]
-            self._idle[block.size_bytes].remove(block)
-            self._idle_bytes -= block.size_bytes
-        return due
+            self._remove(block)
+        if self._number_lent() or waiting:
+            return has_news
+        self._thread = None
+        return None
 
-    def _waits_for_its_time(self) -> bool:
-        return any(not block.is_offered for block in self._in_order)
+    def _put_back(self, blocks: Sequence[Block]) -> None:
+        """Back to the idle ones: older than those that came meanwhile."""
+        meanwhile = list(self._in_order)
+        for block in meanwhile:
+            if not block.is_offered:
+                self._remove(block)
+        for block in chain(blocks, (block for block in meanwhile if not block.is_offered)):
+            self._put(block)
 
     def close(self) -> None:
         """Ends the thread before the interpreter goes down."""
         self._closing.set()
         thread = self._thread
-        if thread is not None:
+        if thread is not None and thread.is_alive():
             thread.join(timeout=1.0)
 
     # --- forked processes ------------------------------------------------------------------------------------
@@ -287,9 +285,12 @@ class MemoryCache:
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """The child has the memory, but not the thread."""
+        """The child has the memory, but not the thread, which may have been just looking at the event."""
         self._lock = threading.RLock()
         self._thread = None
+        is_closing, self._closing = self._closing.is_set(), threading.Event()
+        if is_closing:
+            self._closing.set()
 
 
 def _offer(blocks: Iterable[Block]) -> None:
@@ -346,6 +347,7 @@ def empty_cache() -> int:
 
 
 _PLAIN = frozenset({Tensor, torch.nn.Parameter})
+_NUMBER, _STORAGE = attrgetter("number"), attrgetter("storage")
 cache = MemoryCache()
 atexit.register(cache.close)
 if hasattr(os, "register_at_fork"):

@@ -75,11 +75,20 @@ def _copy_large(units: Sequence[Tensor]) -> list[Tensor]:
     blocks: list[Block | None] = [None] * len(units)
     for k, block in zip(kept, cache.take([units[k] for k in kept]), strict=True):
         blocks[k] = block
-    copies = [torch.empty_like(t) if b is None else b.tensor_like(t) for t, b in zip(units, blocks, strict=True)]
+    try:
+        copies = _uninitialised(units, blocks)
+    except RuntimeError:  # no memory, perhaps: then none of it may lie idle
+        if not cache.empty():
+            raise
+        copies = _uninitialised(units, blocks)
     advise_huge_pages(c for c, b in zip(copies, blocks, strict=True) if b is None)
     _torch_private.foreach_copy_(copies, units)
     cache.lend([copies[k] for k in kept], [blocks[k] for k in kept])
     return copies
+
+
+def _uninitialised(units: Sequence[Tensor], blocks: Sequence[Block | None]) -> list[Tensor]:
+    return [torch.empty_like(t) if b is None else b.tensor_like(t) for t, b in zip(units, blocks, strict=True)]
 
 
 def _lazy(units: Sequence[Tensor], sizes: Sequence[int], full: int) -> list[Tensor]:
