@@ -17,6 +17,7 @@ from .refusals import Uncopyable, explain_failure
 from .request import DEFAULT, Graph, Memory, OnEscape, Request, parse_request
 from .tensors.kept_graph import copy_in_graph
 from .walking.nested_calls import Memo, waiting_walk
+from .walking.recursion import more_recursion
 from .walking.walk import Walk
 
 T = TypeVar("T")
@@ -240,7 +241,15 @@ def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
             for t, c in in_graph
             if t.__dict__ and type(t).__torch_dispatch__ is Tensor.__torch_dispatch__  # others' are their parts
         ]
-        copied = walk.copy(obj)
+        try:
+            copied = walk.copy(obj)
+        except RecursionError:  # for some objects we need more of it than `copy.deepcopy`
+            if memo is not None:  # which is half filled now
+                raise
+            walk.close()
+            walk = Walk(request, None)
+            with more_recursion():
+                copied = walk.copy(obj)
         tensors = [t for t, _ in in_graph] + walk.tensors.done
         if request.on_escape != "ignore" and request.memory != "share":  # shared is what it was to be
             classes = [cls for cls in walk.recipes if not cls.__module__.startswith("torch.")]

@@ -133,7 +133,7 @@ def _module_of(cls: type) -> str:
 
 def find_uncopyable(root: object, is_shared: Callable[[object], bool]) -> object | None:
     """Something in `root` that certainly cannot be copied, or None. Calls no code of the user's classes."""
-    held = held_objects(root, passing=fake_tensor_modes())
+    held = held_objects(root, passing=fake_tensor_modes(), closed=_decides_itself)
     return next((each for each in held if _is_uncopyable(each) and not is_shared(each)), None)
 
 
@@ -154,6 +154,24 @@ def says_no(error: Exception) -> bool:
 def explain_failure(error: Exception, culprit: object, root: object) -> None:
     """Adds to what code of others raised, during the copying of `culprit`, where in `root` that is."""
     error.add_note(f"This was raised by the copying of {_place_of(culprit, root)}. Nothing was copied.")
+
+
+_DECIDING = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__")
+# The homes of methods that copy all that an instance holds.
+_COPY_ALL = frozenset({"builtins", "collections", "functools", "torch", "types"})
+
+
+def _decides_itself(cls: type) -> bool:
+    """Whether a method of the class's own says what is copied: it may leave out what cannot be, such as a lock."""
+    if cls in copyreg.dispatch_table:
+        return True
+    for name in _DECIDING:
+        method = getattr(cls, name, None)
+        if method is not None and method is not getattr(object, name, None):
+            owner = getattr(method, "__objclass__", method)  # of a method in C, its class
+            if str(getattr(owner, "__module__", "")).partition(".")[0] not in _COPY_ALL:
+                return True
+    return False
 
 
 def _is_uncopyable(x: object) -> bool:

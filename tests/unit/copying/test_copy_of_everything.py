@@ -1,7 +1,9 @@
 """`tc.copy` of what PyTorch programs hold: equal, with the same structure, and independent on both sides."""
 
+import collections
 import copy
 import socket
+import sys
 import threading
 import warnings
 
@@ -531,3 +533,74 @@ def test_an_option_that_is_no_bool_is_one_clear_line(option, value):
     for call in (tc.copy, tc.fork):
         with pytest.raises(tc.InputError, match=f"`{option}` must be"):
             call(source, **{option: value})
+
+
+class Slotted:
+    __slots__ = ("held",)
+
+
+class Restored:
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+
+def _slotted(x):
+    new = Slotted()
+    new.held = x
+    return new
+
+
+def _restored(x):
+    new = Restored()
+    new.held = x
+    return new
+
+
+NESTS = {
+    "list": lambda x: [x],
+    "dict": lambda x: {"held": x},
+    "tuple": lambda x: (x,),
+    "deque": lambda x: collections.deque([x]),
+    "defaultdict": lambda x: collections.defaultdict(list, held=x),
+    "list of a dict": lambda x: [{"held": x}],
+    "slots": _slotted,
+    "__setstate__": _restored,
+    "module": lambda x: nn.Sequential() if isinstance(x, torch.Tensor) else nn.Sequential(x),
+}
+
+
+def _depth(call, nest):
+    """How deep a nest may be for the call, by halving."""
+    low, high = 1, 600
+    while low < high:
+        middle = (low + high + 1) // 2
+        nested = torch.ones(1)
+        for _ in range(middle):
+            nested = nest(nested)
+        try:
+            call(nested)
+        except RecursionError:
+            high = middle - 1
+        else:
+            low = middle
+    return low
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_it_goes_as_deep_as_deepcopy(name):
+    limit = sys.getrecursionlimit()
+    assert _depth(tc.copy, NESTS[name]) >= _depth(copy.deepcopy, NESTS[name])
+    assert sys.getrecursionlimit() == limit
+
+
+def test_what_has_no_end_is_a_recursion_error():
+    class Endless:
+        def __reduce__(self):
+            return Endless, (), {"next": Endless()}
+
+    limit = sys.getrecursionlimit()
+    with pytest.raises(RecursionError):
+        tc.copy(Endless())
+    assert sys.getrecursionlimit() == limit
+    copied = tc.copy([torch.ones(2)])  # the next one is none the worse
+    assert copied[0].tolist() == [1, 1]

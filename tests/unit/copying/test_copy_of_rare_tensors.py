@@ -98,3 +98,45 @@ def test_a_tensor_whose_storage_was_freed_is_refused_with_its_path(left, options
     shared = tc.copy([t], memory="share")[0]
     assert shared.untyped_storage().nbytes() == left
     assert shared.shape == t.shape
+
+
+# --- storages by themselves ------------------------------------------------------------------------------------
+
+WITH_STORAGES = {
+    "tensor first": lambda s: [s, s.untyped_storage()],
+    "storage first": lambda s: [s.untyped_storage(), s],
+    "between views": lambda s: [s[1:3], s.untyped_storage(), s[:2]],
+    "twice and typed": lambda s: [s.untyped_storage(), s.untyped_storage(), s.storage(), s],
+    "typed": lambda s: [s.storage(), s],
+    "in a tuple": lambda s: [(s, s.untyped_storage())],
+    "alone": lambda s: [s.untyped_storage()],
+}
+
+
+def _bytes_of(x):
+    if isinstance(x, tuple):
+        return [each for part in x for each in _bytes_of(part)]
+    storage = x if isinstance(x, torch.UntypedStorage) else x.untyped() if _is_typed(x) else x.untyped_storage()
+    return [torch.empty(0, dtype=torch.float32).set_(storage)]
+
+
+def _is_typed(x):
+    return isinstance(x, torch.TypedStorage)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+@pytest.mark.parametrize("call", [tc.copy, tc.fork], ids=["copy", "fork"])
+@pytest.mark.parametrize("name", WITH_STORAGES)
+def test_a_storage_is_that_of_its_tensors(name, call):
+    source = WITH_STORAGES[name](torch.arange(4.0))
+    copied = call(source)
+    assert list(map(type, copied)) == list(map(type, source))
+    ones, others = ([t for x in each for t in _bytes_of(x)] for each in (source, copied))
+    ones[0][1] = 7.0
+    assert all(t.tolist() == [0, 7, 2, 3] for t in ones)
+    assert all(t.tolist() == [0, 1, 2, 3] for t in others)
+    others[-1][2] = 8.0
+    assert all(t.tolist() == [0, 1, 8, 3] for t in others)
+    assert all(t.tolist() == [0, 7, 2, 3] for t in ones)
+    if name == "twice and typed":
+        assert copied[0] is copied[1]

@@ -1,6 +1,9 @@
 """What cannot be copied is refused before much memory is taken, wherever in the object it comes."""
 
 import copy
+import copyreg
+import gc
+import logging
 import socket
 import threading
 import tracemalloc
@@ -156,3 +159,104 @@ def test_what_has_no_name_to_import_is_shared_by_its_path():
     source["w"].zero_()
     assert copied["left"][0] is numbers
     assert copied["w"].tolist() == [1, 1]
+
+
+class WithLock:
+    """Holds what cannot be copied; its classes below leave that out of their copies."""
+
+    def __init__(self):
+        self.lock, self.value = threading.Lock(), torch.ones(2)
+
+    def __setstate__(self, state):
+        self.__init__()
+        self.value = state["value"]
+
+
+class StateWithout(WithLock):
+    def __getstate__(self):
+        return {"value": self.value}
+
+
+class CopiedWithout(WithLock):
+    def __deepcopy__(self, memo):
+        new = CopiedWithout()
+        new.value = copy.deepcopy(self.value, memo)
+        return new
+
+
+class ReducedWithout(WithLock):
+    def __reduce__(self):
+        return ReducedWithout, (), {"value": self.value}
+
+
+class RegisteredWithout(WithLock):
+    pass
+
+
+copyreg.pickle(RegisteredWithout, lambda x: (RegisteredWithout, (), {"value": x.value}))
+
+
+class ModuleWithout(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lock, self.value = threading.Lock(), nn.Parameter(torch.zeros(LARGE))
+
+    def __getstate__(self):
+        return self.__dict__ | {"lock": None}
+
+
+def module_with_logger():
+    module = nn.Linear(1024, 1024)
+    module.logger = logging.getLogger("of a module")
+    if not module.logger.handlers:
+        module.logger.addHandler(logging.StreamHandler())
+    return module
+
+
+@pytest.mark.parametrize("call", [tc.copy, tc.fork], ids=["copy", "fork"])
+@pytest.mark.parametrize("order", [1, -1], ids=["large first", "large last"])
+@pytest.mark.parametrize(
+    "make",
+    [StateWithout, CopiedWithout, ReducedWithout, RegisteredWithout, ModuleWithout, module_with_logger],
+    ids=lambda make: make.__name__,
+)
+def test_what_leaves_out_what_cannot_be_copied_is_copied(make, order, call):
+    source = [SetsItsState(torch.zeros(LARGE)), (torch.zeros(LARGE),), make()][::order]
+    copied = call(source)
+    one, other = (
+        tensor_of(next(x for x in each if type(x) is type(source[-1 if order == 1 else 0])))
+        for each in (source, copied)
+    )
+    with torch.no_grad():
+        before = other.clone()
+        one.add_(1)
+        assert torch.equal(other, before)
+        other.sub_(2)
+        assert torch.equal(one, before + 1)
+
+
+def tensor_of(x):
+    return getattr(x, "value", None) if hasattr(x, "value") else x.weight
+
+
+def test_a_lock_in_what_leaves_it_in_is_still_refused_first():
+    class Keeps(WithLock):
+        def __getstate__(self):
+            return self.__dict__
+
+    source = [SetsItsState(torch.zeros(LARGE)), Keeps()]
+    with pytest.raises(tc.CopyError, match=r"obj\[1\]\.lock"):
+        tc.copy(source)
+
+
+def test_what_stands_in_a_dict_that_the_collector_does_not_track_has_a_path():
+    array = np.empty(1, dtype=object)
+    array[0] = threading.Lock()
+    source = {"a": array}
+    assert not gc.is_tracked(source)
+    with pytest.raises(tc.CopyError, match=r"`obj\['a'\]"):
+        tc.copy([SetsItsState(torch.zeros(LARGE)), source][1])
+    model = nn.Linear(2, 2)
+    array[0] = model
+    optimizer, copied = tc.copy((torch.optim.SGD(model.parameters()), source))
+    assert optimizer.param_groups[0]["params"][0] is copied["a"][0].weight

@@ -120,11 +120,17 @@ def _all_children(obj: Any, kind: type, most: int | None) -> Iterable[Child]:
         return (("", inner) for inner in gc.get_referents(obj))
     if issubclass(kind, np.ndarray):
         return _of_array(obj, most)
-    if id(kind) in _BUILT_IN and not gc.is_tracked(obj):
-        return ()  # numbers and strings only
+    if id(kind) in _BUILT_IN and not gc.is_tracked(obj) and _holds_plain_values(obj, kind):
+        return ()
     if issubclass(kind, Optimizer):
         return itertools.chain(_of_optimizer(obj), _attributes(obj, "state"))
     return _of_instance(obj, kind, most)
+
+
+def _holds_plain_values(obj: Any, kind: type) -> bool:
+    """Whether an untracked container has numbers and strings only: arrays and streams are not tracked either."""
+    values: Iterable[object] = itertools.chain(obj, obj.values()) if kind is dict else obj
+    return PLAIN.issuperset(map(id, map(type, values)))
 
 
 # --- any instance ---------------------------------------------------------------------------------------------

@@ -174,11 +174,18 @@ def find_path(root: object, target: object, *, name: str = "source", through_fun
     return found.get(id(target))
 
 
-def held_objects(root: object, *, passing: tuple[type, ...] = ()) -> list[object]:
+def held_objects(
+    root: object, *, passing: tuple[type, ...] = (), closed: Callable[[type], bool] = lambda _: False
+) -> list[object]:
     """What a deep copy of `root` copies, `root` first, each object once.
 
-    Instances of the `passing` classes are left out, and what is reached through them only.
+    Instances of the `passing` classes are left out, and what is reached through them only; of the `closed` ones
+    only what they hold is.
     """
-    walk = ObjectWalk(root, enter=lambda obj, _: not (_ends_data(obj) or issubclass(type(obj), passing)))
+
+    def enters(obj: object, _: bool) -> bool:
+        return not (_ends_data(obj) or issubclass(type(obj), passing) or closed(type(obj)))
+
+    walk = ObjectWalk(root, enter=enters)
     with _torch_private.outside_modes():
         return [walk.objects[number] for number in walk if not issubclass(type(walk.objects[number]), passing)]

@@ -222,6 +222,23 @@ def _copy_compiled(walk: Walk, x: Any) -> Any:
 # --- other things of PyTorch's and NumPy's -------------------------------------------------------------------
 
 
+def _copy_storage(walk: Walk, x: torch.UntypedStorage) -> torch.UntypedStorage:
+    """A storage by itself: it is that of the copied tensors too, if some view it."""
+    whole = torch.empty(0, dtype=torch.uint8, device=x.device).set_(x)
+    y: torch.UntypedStorage = walk.copy_within(whole).untyped_storage()
+    walk.remember(x, y)
+    return y
+
+
+def _copy_typed_storage(walk: Walk, x: torch.TypedStorage) -> torch.TypedStorage:
+    untyped = x._untyped_storage
+    copied = _copy_storage(walk, untyped) if id(untyped) not in walk.memo else walk.memo[id(untyped)]
+    make: Any = torch.TypedStorage  # untyped itself
+    y: torch.TypedStorage = make(wrap_storage=copied, dtype=x.dtype, _internal=True)
+    walk.remember(x, y)
+    return y
+
+
 def _copy_generator(walk: Walk, x: torch.Generator) -> torch.Generator:
     y = x.clone_state()
     walk.remember(x, y)
@@ -298,6 +315,8 @@ def _refuse_connection(walk: Walk, x: object) -> Any:  # noqa: ARG001
 
 _RULES: dict[type, Rule] = {
     torch.Generator: _copy_generator,
+    torch.UntypedStorage: _copy_storage,
+    torch.TypedStorage: _copy_typed_storage,
     torch.amp.GradScaler: _copy_scaler,
     np.ndarray: _copy_array,
     enum.Enum: _copy_member,
