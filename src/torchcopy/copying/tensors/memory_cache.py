@@ -90,6 +90,7 @@ def _are_intact(blocks: Sequence[Block]) -> list[bool]:
         not is_lazy
         and address == block.address
         and block.storage.nbytes() == block.size_bytes
+        and block.storage.resizable()  # never again, once NumPy had it
         and not block.storage.__dict__
         and not weakref.getweakrefcount(block.storage)
         for block, is_lazy, address in zip(blocks, lazy, addresses, strict=True)
