@@ -143,7 +143,22 @@ def fake_tensor_modes() -> tuple[type, ...]:
     return () if mode is None else (mode,)
 
 
-_SAYS_NO = re.compile(r"\b[Cc]an ?not (be )?pickle")
+# Where they are loaded, module and class of what stands for something outside this program's memory.
+_CONNECTIONS = (
+    ("torch", "Stream"),
+    ("torch", "Event"),
+    ("torch.distributed", "ProcessGroup"),
+    ("multiprocessing.connection", "_ConnectionBase"),
+)
+
+
+def is_connection(cls: type) -> bool:
+    """Whether instances stand for something outside this program's memory: a copy would be a second hand on it."""
+    known = (getattr(sys.modules.get(module), name, None) for module, name in _CONNECTIONS)
+    return any(connection is not None and issubclass(cls, connection) for connection in known)
+
+
+_SAYS_NO = re.compile(r"\b[Cc]an ?not (be )?pickle|should only be shared between processes")
 
 
 def says_no(error: Exception) -> bool:
@@ -176,6 +191,8 @@ def _decides_itself(cls: type) -> bool:
 
 def _is_uncopyable(x: object) -> bool:
     cls = type(x)
+    if is_connection(cls):
+        return True
     if cls in _deepcopy_table or cls in copyreg.dispatch_table or issubclass(cls, (type, OrderedDict, deque)):
         return False
     # What Python itself comes with may say no by methods of its own: a socket by its `__getstate__`.

@@ -4,6 +4,7 @@ import copy
 import copyreg
 import gc
 import logging
+import multiprocessing
 import socket
 import threading
 import tracemalloc
@@ -106,6 +107,8 @@ CULPRITS = {
     "generator": lambda: (k for k in ()),
     "stream": lambda: torch.Stream("cpu"),
     "module": lambda: threading,
+    "lock between processes": multiprocessing.Lock,
+    "pipe": lambda: multiprocessing.Pipe()[0],
 }
 
 

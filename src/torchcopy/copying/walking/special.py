@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from ... import _torch_private
-from ..refusals import Uncopyable, fake_tensor_modes
+from ..refusals import Uncopyable, fake_tensor_modes, is_connection
 from ..tensors.opaque import place_alone
 from .instances import is_by_dict, is_parametrized
 from .optimizers import copy_optimizer, copy_scheduler
@@ -54,8 +54,7 @@ def special_rule(cls: type) -> Rule | None:
         return _keep_mode
     if issubclass(cls, observer_makers()):
         return copy_maker
-    group = getattr(sys.modules.get("torch.distributed"), "ProcessGroup", None)
-    if group is not None and issubclass(cls, group):
+    if is_connection(cls):
         return _refuse_connection
     return None
 
@@ -322,8 +321,6 @@ _RULES: dict[type, Rule] = {
     enum.Enum: _copy_member,
     nn.utils.rnn.PackedSequence: _copy_packed,
     torch.jit.ScriptFunction: _keep_function,
-    torch.Stream: _refuse_connection,
-    torch.Event: _refuse_connection,
 }
 if not hasattr(enum.Enum, "__deepcopy__"):  # Python before 3.11.4
     del _RULES[enum.Enum]

@@ -238,7 +238,7 @@ class Walk:
                 else:
                     y[key] = memo[id(value)] = cls()
                     alive.append(value)
-            elif cls is tuple and IMMUTABLE.issuperset(map(type, value)) and quick:
+            elif cls is tuple and IMMUTABLE.issuperset(map(type, value)) and quick and id(value) not in memo:
                 y[key] = value
             elif later is not None and (cls is Tensor or cls is _PARAMETER):
                 y[key] = None  # keeps the order
