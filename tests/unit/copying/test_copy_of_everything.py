@@ -466,6 +466,13 @@ class Doubled:
         return new
 
 
+@pytest.mark.parametrize("value", [(1, 2), [1], {}, torch.ones(2)], ids=lambda v: type(v).__name__)
+def test_what_the_memo_has_for_a_value_is_taken(value):
+    other = object()
+    assert copy.deepcopy({"a": value}, {id(value): other})["a"] is other
+    assert tc.copy({"a": value}, memo={id(value): other})["a"] is other
+
+
 @pytest.mark.parametrize("make", [tc.copy, copy.deepcopy], ids=["tc.copy", "copy.deepcopy"])
 @pytest.mark.parametrize("order", [("t", "d"), ("d", "t")], ids="".join)
 def test_nested_calls_share_one_memo(make, order):
