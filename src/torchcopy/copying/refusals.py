@@ -30,7 +30,7 @@ class Uncopyable(CopyError):  # noqa: N818  # never leaves the room
 
     def explained(self, root: object) -> Exception:
         """The error for the caller: which object, where in `root`, and what to do."""
-        where = _place_of(self.culprit, root)
+        where = place_of(self.culprit, root)
         reason = f" ({self.reason})" if self.reason else ""
         cls = type(self.culprit)
         unnamed = "<locals>" in cls.__qualname__ or cls.__module__ == "builtins"
@@ -48,7 +48,7 @@ class _Refused(Uncopyable):
 
     def explained(self, root: object) -> Exception:
         """The error for the caller: which object, why, and what to do instead."""
-        return InputError(self.why.format(where=_place_of(self.culprit, root), reason=self.reason))
+        return InputError(self.why.format(where=place_of(self.culprit, root), reason=self.reason))
 
 
 class KeepsNoModule(_Refused):
@@ -112,7 +112,8 @@ def _path_to(culprit: object, root: object) -> str | None:
     return find_path(root, culprit, name="obj", through_functions=False)
 
 
-def _place_of(culprit: object, root: object) -> str:
+def place_of(culprit: object, root: object) -> str:
+    """Where `culprit` is in `root`, and of what class it is, for a message."""
     path = _path_to(culprit, root)
     return f"`{path}` ({type_name(culprit)})" if path else f"a `{type_name(culprit)}` inside `obj`"
 
@@ -168,7 +169,7 @@ def says_no(error: Exception) -> bool:
 
 def explain_failure(error: Exception, culprit: object, root: object) -> None:
     """Adds to what code of others raised, during the copying of `culprit`, where in `root` that is."""
-    error.add_note(f"This was raised by the copying of {_place_of(culprit, root)}. Nothing was copied.")
+    error.add_note(f"This was raised by the copying of {place_of(culprit, root)}. Nothing was copied.")
 
 
 _DECIDING = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__")

@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from ..._errors import CopyError
 from ..objects.object_paths import held_objects
+from ..refusals import place_of
 from .protocol import copy_by_protocol
 
 if TYPE_CHECKING:
@@ -86,14 +87,13 @@ def check_parameters_come_along(root: object, found: Mapping[int, Tensor]) -> No
         own = [p for group in optimizer.param_groups for p in group["params"]]
         missing = [p for p in own if id(p) in found and id(p) not in beside]
         if missing:
-            kind = type(optimizer).__name__
             count = (
                 "none of its parameters is"
                 if len(missing) == len(own)
                 else f"{len(missing)} of its {len(own)} parameters are not"
             )
             raise CopyError(
-                f"an optimizer (`{kind}`) cannot be copied here, for {count} copied with it: its copy would train "
+                f"{place_of(optimizer, root)} cannot be copied here, for {count} copied with it: its copy would train "
                 "tensors that no module uses. Copy it together with its model, `tc.copy((model, optimizer))`; or "
                 "have it train the same parameters, `share=model.parameters()`"
             )
