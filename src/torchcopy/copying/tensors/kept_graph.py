@@ -14,6 +14,7 @@ from ..._tensors import describe, span_bytes
 from ..refusals import check_have_memory
 from .opaque import check_can_be_placed, copy_opaque, is_opaque, place_alone
 from .strides import is_dense
+from .tensor_copies import copy_tensors
 
 if TYPE_CHECKING:
     from ..request import Request
@@ -95,8 +96,6 @@ def _root(t: Tensor) -> Tensor:
 
 def _joined(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     """Copies made outside the graph, each then given its place in it."""
-    from .tensor_copies import copy_tensors
-
     # These are not for us to put into the graph: nested ones have no sizes to check, and transforms follow `clone`.
     apart = {k: _alone(t, request) for k, t in enumerate(sources) if _follows_clone(t)}
     if apart:

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ... import _torch_private
 from ..refusals import check_have_memory
-from .kept_graph import copy_in_graph
 from .new_memory import copy_whole
 from .opaque import byte_views, check_can_be_placed, copy_opaque, is_opaque
 from .storage_groups import StorageGroup, rejoin
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def copy_tensors(sources: Sequence[Tensor], request: Request, early: Early | None = None) -> list[Tensor]:
-    """A copy of each source, in order; plain tensors that do not require grad yet, unless the graph is kept.
+    """A copy of each source, in order, outside the graph: plain tensors that do not require grad yet.
 
     `early` has what was copied before: views of the same storages join in.
 
@@ -48,8 +47,6 @@ def copy_tensors(sources: Sequence[Tensor], request: Request, early: Early | Non
 
 
 def _copy(sources: Sequence[Tensor], request: Request, early: Early | None) -> list[Tensor]:
-    if request.graph == "keep":
-        return copy_in_graph(sources, request)
     with _torch_private.no_grad():
         if request.memory == "share":
             return [t.detach() for t in sources]

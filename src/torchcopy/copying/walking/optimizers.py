@@ -93,7 +93,7 @@ def check_parameters_come_along(root: object, found: Mapping[int, Tensor]) -> No
                 else f"{len(missing)} of its {len(own)} parameters are not"
             )
             raise CopyError(
-                f"{place_of(optimizer, root)} cannot be copied here, for {count} copied with it: its copy would train "
-                "tensors that no module uses. Copy it together with its model, `tc.copy((model, optimizer))`; or "
-                "have it train the same parameters, `share=model.parameters()`"
+                f"{place_of(optimizer, root)} cannot be copied here, for {count} copied with it: its copy would "
+                "train tensors that no module uses. Copy it together with its model, "
+                "`tc.copy((model, optimizer))`; or have it train the same parameters, `share=model.parameters()`"
             )

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ... import _torch_private
 from ..._tensors import has_storage, span_bytes
 from ..objects.object_paths import held_objects
+from ..tensors.kept_graph import copy_in_graph
 from ..tensors.opaque import is_opaque
 from ..tensors.tensor_copies import copy_tensors
 
@@ -129,7 +130,7 @@ class TensorJobs:
         source = self.sources[number]
         if is_opaque(source) or _torch_private.is_traced():  # in a graph, it would stay empty
             self.walk.check_rest()
-            shell = copy_tensors([source], self.request, self.early)[0]
+            shell = self._copies([source])[0]
             self.ready.add(number)
         else:
             shell = torch.empty(0, dtype=t.dtype, device=self.request.device or t.device)
@@ -218,7 +219,7 @@ class TensorJobs:
         if not self.sources:
             return
         sources = self.sources
-        copies = copy_tensors(sources, self.request, self.early)
+        copies = self._copies(sources)
         if self.request.graph == "detach":
             self._finish(sources, copies)
         for number, shell in self.shells.items():
@@ -239,6 +240,11 @@ class TensorJobs:
             self._remember_storages(sources, copies)
         self.done += sources
         self._forget()
+
+    def _copies(self, sources: list[Tensor]) -> list[Tensor]:
+        if self.request.graph == "keep":
+            return copy_in_graph(sources, self.request)
+        return copy_tensors(sources, self.request, self.early)
 
     def _finish(self, sources: list[Tensor], copies: list[Tensor]) -> None:
         """Gives the copies their class and whether they require grad; the empty tensors get their memory."""
