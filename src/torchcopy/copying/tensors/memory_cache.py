@@ -326,16 +326,16 @@ def _is_possible() -> bool:
 
 
 def empty_cache() -> int:
-    """Gives the memory that copies have left behind back to the system.
+    """Frees the memory that copies have left behind.
 
     The memory of a large copy (64 kB a tensor and more, in main memory) outlives it, so that the next copy of the
-    same size need not wait for new memory: at most as much as the largest of the last eight copies took. After half
-    a second it is marked as free for the system to take, should anybody need it, though it still counts as the
+    same size need not wait for new memory: at most as much as the largest of the last eight copies took. Within
+    some seconds it is marked as free for the system to take, should anybody need it, though it still counts as the
     process's own in many displays. Call this to be rid of it at once. With `TORCHCOPY_NO_MEMORY_CACHING=1` in the
     environment none is kept. No tensor is touched, no value, graph or gradient; what tensors still use stays.
 
     Returns:
-        How many bytes were given back.
+        How many bytes were freed.
 
     Example:
         >>> import torch, torchcopy as tc
