@@ -6,21 +6,25 @@ import math
 import numbers
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .. import _torch_private
 from .._errors import InputError
-from .._tensors import dtype_name
 from .collector import no_collection
-from .writing.difference_wording import described
+from .writing.difference_wording import described, path_text
+from .writing.dtype_rules import CONVERTED, fault_of_copy, fault_of_lerp, largest_weight
 from .writing.matching import Matching
-from .writing.new_values import assign_all
+from .writing.new_values import assigned
 from .writing.single_pairs import Writing
 from .writing.tensor_pairs import checked_pairs
 from .writing.tensor_writes import stage, write
 
 T = TypeVar("T")
+
+# A weight up to this one needs no look at the dtypes.
+_SUITS_ALL = float(np.finfo(np.float16).max)
 
 
 @_torch_private.outside_compiled_graphs
@@ -40,7 +44,7 @@ def copy_(dst: T, src: object, *, non_blocking: bool = False) -> T:
     - Values that are no tensors (numbers, strings, None) are assigned where they differ and `dst` has them in a
       dict, list, dataclass or parameter group. What else differs, or cannot be changed, is an error.
     - A tensor that `dst` has in two places (tied weights) is written once. If `src` has two tensors for it, they
-      must hold the same values.
+      must hold the same values; so must those for tensors of `dst` that overlap, where they do.
     - `dst` and `src` may share memory in any way: `copy_([a, b], [b, a])` swaps.
 
     The four questions: no storage is shared between `dst` and `src` that was not before. No graph is kept, and none
@@ -78,8 +82,8 @@ def copy_(dst: T, src: object, *, non_blocking: bool = False) -> T:
         matching = Matching(dst, _broadcast(src, dst), assign=True)
         pairs = checked_pairs(matching, _COPYING)
         stage(pairs)
-        assign_all(matching.new_values)
-        write(pairs, non_blocking=non_blocking)
+        with assigned(matching.new_values):
+            write(pairs, non_blocking=non_blocking)
     return dst
 
 
@@ -99,15 +103,15 @@ def lerp_(dst: T, src: object, weight: float | Tensor) -> T:
     Args:
         dst: what to move.
         src: where to. Where both are single tensors, it is broadcast to the shape of `dst`.
-        weight: how far: 0 leaves `dst` as it is, 1 copies `src`. A finite real number, or a tensor of one. Outside
-            of 0 to 1 it extrapolates, as `Tensor.lerp_` does. The weight of `AveragedModel` for a decay `d` is
-            `1 - d`.
+        weight: how far: 0 leaves `dst` as it is, 1 copies `src`. A finite real number, or a tensor or array of
+            one. Outside of 0 to 1 it extrapolates, as `Tensor.lerp_` does. The weight of `AveragedModel` for a
+            decay `d` is `1 - d`.
 
     Returns:
         `dst`.
 
     Raises:
-        InputError: the two do not go together, or `weight` is no finite number.
+        InputError: the two do not go together, or `weight` is no finite number, or too large for a dtype of `dst`.
 
     Example:
         >>> import torch, torchcopy as tc
@@ -122,7 +126,8 @@ def lerp_(dst: T, src: object, weight: float | Tensor) -> T:
 
     with no_collection():
         matching = Matching(dst, _broadcast(src, dst), assign=False)
-        pairs = checked_pairs(matching, Writing("lerp_", _dtype_fault_of_lerp, spare))
+        pairs = checked_pairs(matching, Writing("lerp_", fault_of_lerp, spare))
+        _check_weight_suits(share, matching)
         stage(pairs, share)
         write(pairs, share)
     return dst
@@ -142,20 +147,7 @@ def _copied(d: Tensor, s: Tensor) -> Tensor:
     return torch.empty_like(d).copy_(s)
 
 
-def _dtype_fault(d: torch.dtype, s: torch.dtype) -> str:
-    if s.is_complex and not d.is_complex:
-        return f"{dtype_name(d)} has no room for the imaginary part: give `src.real` or `src.abs()`"
-    return ""
-
-
-_COPYING = Writing("copy_", _dtype_fault, _copied)
-
-
-def _dtype_fault_of_lerp(d: torch.dtype, s: torch.dtype) -> str:
-    interpolates = d.is_floating_point or d.is_complex
-    if not interpolates and (s.is_floating_point or s.is_complex):
-        return f"{dtype_name(d)} cannot lie between: make dst floating, or src {dtype_name(d)}"
-    return _dtype_fault(d, s)
+_COPYING = Writing("copy_", fault_of_copy, _copied)
 
 
 def _checked_weight(weight: Any) -> float:
@@ -165,10 +157,10 @@ def _checked_weight(weight: Any) -> float:
         InputError: it is no finite real number.
     """
     value = weight
-    if isinstance(weight, Tensor):
-        if weight.numel() != 1 or weight.dtype == torch.bool or weight.is_complex() or weight.is_meta:
+    if isinstance(weight, (Tensor, np.ndarray)):
+        value = _only_number(weight)
+        if value is None:
             raise InputError(f"weight is {described(weight)}: expected one real number, such as 0.01")
-        value = weight.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputError(f"weight is {described(weight)}: expected a real number, such as 0.01")
     try:
@@ -178,3 +170,33 @@ def _checked_weight(weight: Any) -> float:
     if not math.isfinite(share):
         raise InputError(f"weight is {share}: expected a finite number, such as 0.01")
     return share
+
+
+def _only_number(weight: Any) -> Any:
+    """What a tensor or array of one real number holds; None for others."""
+    if isinstance(weight, np.ndarray):
+        return weight.item() if weight.size == 1 and weight.dtype.kind in "iuf" else None
+    if weight.dtype not in CONVERTED or weight.dtype == torch.bool or weight.is_complex() or weight.is_meta:
+        return None
+    try:
+        return weight.item() if weight.numel() == 1 else None
+    except RuntimeError:  # nested, for one
+        return None
+
+
+def _check_weight_suits(share: float, matching: Matching) -> None:
+    """Whether what is moved can be computed with this weight: float32, and less, holds none beyond 3.4e38.
+
+    Raises:
+        InputError: some cannot; the message names the first.
+    """
+    size = abs(share)
+    if size <= _SUITS_ALL:
+        return
+    for k, d in enumerate(matching.dsts):
+        if size > largest_weight(d.dtype):
+            where = path_text(matching.paths(k)[0])
+            raise InputError(
+                f"`lerp_` wrote nothing: weight is {share}, and {where} is {described(d)}: expected at most "
+                f"{largest_weight(d.dtype):.3g} for that dtype"
+            )

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from in_place_checks import assert_apart, assert_copied, assert_refused
 from torch import nn
 
@@ -67,21 +65,6 @@ def test_a_tensor_onto_itself_is_not_written():
     assert tc.copy_(t, t) is t
     assert tc.copy_([t, t[:2]], [t, t[:2]])[0] is t
     assert (t.tolist(), t._version) == ([1, 2, 3], 0)
-
-
-def test_targets_that_overlap_hold_what_comes_last():
-    base = torch.zeros(6)
-    src = [torch.full((4,), 1.0), torch.full((4,), 2.0)]
-    tc.copy_([base[:4], base[2:]], src)
-    assert base.tolist() == [1, 1, 2, 2, 2, 2]
-    assert_apart(base, src)
-
-
-def test_views_that_interleave():
-    base, src = torch.zeros(6), [torch.full((3,), 1.0), torch.full((3,), 2.0)]
-    tc.copy_([base[::2], base[1::2]], src)
-    assert base.tolist() == [1, 2, 1, 2, 1, 2]
-    assert_apart(base, src)
 
 
 def test_a_tied_target_takes_one_source():
@@ -182,44 +165,6 @@ def test_a_copied_model_forked_again():
     assert torch.equal(of_a.weight, old_a)
     assert torch.equal(of_b.weight, old_b)
     assert_apart([a, b], [of_a, of_b])
-
-
-# --- any views of a few memories -----------------------------------------------------------------------------
-
-VIEWS = st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(1, 2))
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(VIEWS, VIEWS), min_size=1, max_size=5), st.sampled_from([None, 0.25]))
-def test_any_views_of_a_tensor_its_fork_and_another(pairs, weight):
-    """As if all new values were computed before the targets are written, one after another."""
-
-    def view(bases, spec):
-        base, start, stride = spec
-        return bases[base][start : start + 3 * stride : stride]
-
-    bases = [numbers(12), numbers(12), numbers(12) * 100]
-    expected = [base.clone() for base in bases]
-    bases[1] = tc.fork(bases[0])
-    new = [view(expected, s).clone() for _, s in pairs]
-    if weight is not None:
-        new = [torch.lerp(view(expected, d), n, weight) for (d, _), n in zip(pairs, new, strict=True)]
-    targets = [d for d, _ in pairs]
-    first = [targets.index(d) for d in targets]  # a tensor in two places is written once
-    contradictory = any(
-        not torch.equal(view(bases, pairs[k][1]), view(bases, pairs[j][1])) for k, j in enumerate(first)
-    )
-    for k in sorted(set(first)):
-        view(expected, targets[k]).copy_(new[k])
-    arguments = [view(bases, d) for d, _ in pairs], [view(bases, s) for _, s in pairs]
-    if contradictory:
-        before = [base.clone() for base in bases]
-        with pytest.raises(tc.InputError, match="tie them in src too"):
-            tc.copy_(*arguments) if weight is None else tc.lerp_(*arguments, weight)
-        assert all(map(torch.equal, bases, before))
-        return
-    tc.copy_(*arguments) if weight is None else tc.lerp_(*arguments, weight)
-    assert all(map(torch.equal, bases, expected))
 
 
 # --- autograd ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import torchcopy as tc
+from torchcopy.copying.writing.difference_wording import described
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128]
 
@@ -197,8 +198,9 @@ def test_it_agrees_with_averaged_model(use_buffers):
     [
         None, "0.5", float("nan"), float("inf"), -float("inf"), True, 1j, [0.5], 10**400, object, torch.ones(2),
         torch.tensor(True), torch.tensor(1j), torch.zeros(1, device="meta"), torch.tensor(float("nan")),
+        np.ones(2), np.array(True), np.array("a"), torch.zeros(1, dtype=torch.uint8).view(torch.int4),
     ],
-    ids=lambda weight: str(weight)[:20],
+    ids=lambda weight: described(weight)[:20],
 )  # fmt: skip
 def test_weights_that_are_none(weight):
     message = assert_refused(tc.lerp_, torch.zeros(2), torch.ones(2), weight, match="^weight is .*: expected")
@@ -207,9 +209,12 @@ def test_weights_that_are_none(weight):
 
 @pytest.mark.parametrize(
     "weight",
-    [0.25, np.float32(0.25), fractions.Fraction(1, 4), torch.tensor(0.25), torch.full((1, 1), 0.25)],
+    [
+        0.25, np.float32(0.25), np.array(0.25), np.array([0.25], np.float16), fractions.Fraction(1, 4),
+        torch.tensor(0.25), torch.full((1, 1), 0.25),
+    ],
     ids=lambda weight: type(weight).__name__,
-)
+)  # fmt: skip
 def test_weights_of_every_kind(weight):
     dst, src = torch.zeros(2), torch.ones(2)
     tc.lerp_(dst, src, weight)

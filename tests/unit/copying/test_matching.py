@@ -3,6 +3,7 @@
 import collections
 import collections.abc
 import dataclasses
+import threading
 
 import numpy as np
 import pytest
@@ -252,3 +253,23 @@ def test_a_mapping_that_iterates_over_something_else():
     assert dst["x"].tolist() == [2] * 3
     dst["y"].zero_()
     assert src["y"].tolist() == [1] * 3
+
+
+@pytest.mark.parametrize(
+    ("dst", "src", "line"),
+    [
+        (
+            [threading.Lock()],
+            [threading.Lock()],
+            r"dst\[0\]: expected a `lock`, found another: `copy_` cannot write",
+        ),
+        ([{1}], [{2}], r"dst\[0\]: expected a set of 1, found another: .*leave it out, or let dst and src have"),
+        (("a" * 99 + "b", t()), ("a" * 99 + "c", t()), r"dst\[0\]: expected 'a+…, found another: what holds it"),
+        ([torch.zeros(1).expand(3)], [torch.zeros(3)], r"dst\[0\]: float32\[3\] cpu: dst is expanded"),
+    ],
+    ids=["locks", "sets", "long strings", "tensors"],
+)
+def test_two_that_read_alike_are_told_apart(dst, src, line):
+    with pytest.raises(tc.InputError, match=line) as caught:
+        tc.copy_(dst, src)
+    assert "\n" not in str(caught.value)

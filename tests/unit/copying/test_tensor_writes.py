@@ -90,3 +90,62 @@ def test_non_blocking_on_the_host_is_a_copy():
     assert tc.copy_(dst, src, non_blocking=True) is dst
     assert holds(dst, tensors(3.0))
     assert_apart(dst, src)
+
+
+# --- all or nothing ------------------------------------------------------------------------------------------
+
+
+class Refusing(torch.Tensor):
+    """A subclass whose `copy_` raises once it is told to, after what was tried before had worked."""
+
+    refuses = False
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.copy_ and getattr(args[0], "refuses", False):
+            raise ValueError("no")
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_what_was_written_is_put_back_when_a_tensor_refuses():
+    refusing = torch.zeros(2).as_subclass(Refusing)
+    refusing.refuses = True
+    dst = {"n": 1, "plain": torch.zeros(2), "odd": torch.eye(2).to_sparse(), "refusing": refusing}
+    src = {"n": 2, "plain": torch.ones(2), "odd": torch.eye(2).to_sparse() * 3, "refusing": torch.ones(2)}
+    with pytest.raises(ValueError, match="no"):
+        tc.copy_(dst, src)
+    assert dst["n"] == 1
+    assert (dst["plain"].tolist(), dst["plain"]._version) == ([0, 0], 0)
+    assert torch.equal(dst["odd"].to_dense(), torch.eye(2))
+    assert src["plain"].tolist() == [1, 1]
+    refusing.refuses = False
+    tc.copy_(dst, src)
+    assert dst["n"] == 2
+    assert torch.equal(dst["odd"].to_dense(), torch.eye(2) * 3)
+    src["odd"].zero_()
+    assert torch.equal(dst["odd"].to_dense(), torch.eye(2) * 3)
+    assert_apart([dst["plain"], dst["refusing"]], [src["plain"], src["refusing"]])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: (torch.eye(3) * value).to_sparse(),
+        lambda value: (torch.eye(3) * value).to_sparse_csr(),
+        lambda value: torch.quantize_per_tensor(torch.eye(3) * value, 0.5, 0, torch.qint8),
+    ],
+    ids=["sparse", "csr", "quantized"],
+)
+@pytest.mark.filterwarnings("ignore:.*Sparse CSR tensor support is in beta")
+@pytest.mark.filterwarnings("ignore:.*other quantized tensor creation functions")
+def test_odd_inference_tensors_are_written_outside_of_inference_mode(make):
+    with torch.inference_mode():
+        odd = make(1)
+    dst, src = [torch.zeros(2), odd], [torch.ones(2), make(2)]
+    tc.copy_(dst, src)
+    for source_now in (2, 3):
+        with torch.inference_mode():  # without it PyTorch does not even read a csr tensor of that mode
+            held = odd.dequantize() if odd.is_quantized else odd.to_dense()
+        assert torch.equal(held, torch.eye(3) * 2)
+        src[1].copy_(make(source_now + 1))
+    assert_apart(dst[0], src[0])

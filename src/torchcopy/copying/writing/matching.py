@@ -104,7 +104,10 @@ class Matching:
         """Notes that what is at `at_d` cannot take what is at `at_s`."""
         elsewhere = "" if same_place(at_d, at_s) else f" at {path_text(at_s)}"
         advice = advice and f": {advice}"
-        self.differences.append(f"{path_text(at_d)}: expected {expected}, found {found}{elsewhere}{advice}")
+        difference = f"expected {expected}, found {found}{elsewhere}"
+        if expected == found:  # the advice says what it is about one of them
+            difference = f"{found}{elsewhere}"
+        self.differences.append(f"{path_text(at_d)}: {difference}{advice}")
 
     # --- the walk ------------------------------------------------------------------------------------------
 
@@ -322,21 +325,26 @@ class Matching:
 
     def _value(self, d: Any, s: Any, at_d: Path, at_s: Path, place: Place | None) -> None:
         if not (is_plain(d) and is_plain(s)) and (_kind(type(d)), _kind(type(s))) != ("value", "value"):
-            self.differs(at_d, at_s, described(d), described(s))
+            self._values_differ(d, s, at_d, at_s)
         elif not self._assign or same_value(d, s):
             return
         elif not is_plain(s):
-            self.differs(at_d, at_s, described(d), described(s), "`copy_` cannot write into it: leave it out")
+            advice = "`copy_` cannot write into it: leave it out, or let dst and src have the same one"
+            self._values_differ(d, s, at_d, at_s, advice)
         elif place is None:
             advice = "what holds it cannot be changed: make both equal, or put it into a dict or list"
-            self.differs(at_d, at_s, described(d), described(s), advice)
+            self._values_differ(d, s, at_d, at_s, advice)
         else:
             spot = id(place[0]), place[2]
             earlier = self._new_values.get(spot)
             if earlier is not None and not same_value(earlier.value, s):
                 advice = f"the same place takes {described(earlier.value)} from {path_text(earlier.path)}"
-                self.differs(at_d, at_s, described(d), described(s), advice)
+                self._values_differ(d, s, at_d, at_s, advice)
             self._new_values[spot] = NewValue(place, s, at_s)
+
+    def _values_differ(self, d: Any, s: Any, at_d: Path, at_s: Path, advice: str = "") -> None:
+        expected, found = described(d), described(s)
+        self.differs(at_d, at_s, expected, "another" if found == expected else found, advice)
 
 
 _HANDLERS: dict[tuple[str, str], Callable[[Matching, Any, Any, Path, Path], None]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -10,7 +11,7 @@ import fractions
 import pathlib
 import types
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -67,15 +68,18 @@ class NewValue:
     path: Path
 
 
-def assign_all(new_values: Iterable[NewValue]) -> None:
-    """Assigns all values; where a container refuses one, those before it are put back and the error goes on."""
+@contextlib.contextmanager
+def assigned(new_values: Iterable[NewValue]) -> Iterator[None]:
+    """Assigns all values; where one of them is refused, or the block raises, all that were there are put back."""
     done: list[tuple[Place, object]] = []
     try:
         for new in new_values:
-            done.append((new.place, _value_at(new.place)))
+            before = _value_at(new.place)
             _assign(new.place, new.value)
+            done.append((new.place, before))
+        yield
     except BaseException:
-        for place, before in reversed(done[:-1]):
+        for place, before in reversed(done):
             _assign(place, before)
         raise
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ... import _torch_private
 from ..._tensors import span_bytes
+from .overlapping_targets import Memory, conflicts, same_values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,14 +27,16 @@ class Entanglement:
     Attributes:
         done: nothing is to be written: the target is its source, or comes in an earlier pair.
         staged: the source has bytes that are written, so that it has to be copied first.
-        in_order: the target has bytes of other targets, so that the last to be written counts.
+        in_order: the target has bytes of other targets: they are written one after another.
         contradictory: (earlier, later): one target, and sources of different values.
+        conflicting: (earlier, later): targets that overlap, and sources of different values there.
     """
 
     done: frozenset[int]
     staged: frozenset[int]
     in_order: tuple[int, ...]
     contradictory: tuple[tuple[int, int], ...]
+    conflicting: tuple[tuple[int, int], ...]
 
 
 def meeting(dsts: Sequence[Tensor], srcs: Sequence[Tensor]) -> list[int]:
@@ -71,36 +74,17 @@ def entanglement(dsts: Sequence[Tensor], srcs: Sequence[Tensor], positions: Iter
         staged=frozenset(k for k in written if spans.touch(sources[k])),
         in_order=tuple(sorted(spans.overlapping)),
         contradictory=tuple(contradictory),
+        conflicting=tuple(conflicts(dsts, srcs, {k: targets[k] for k in spans.overlapping})),
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Memory:
-    """Where a strided tensor lies.
-
-    Attributes:
-        device: on which device.
-        start: address of the first element.
-        stop: address behind the last element.
-        view: equal for two tensors exactly where they are the same elements of the same bytes.
-        lazy_storage: the storage of a copy-on-write tensor, which leaves the bytes to the others when it is
-            written; None for other tensors.
-    """
-
-    device: torch.device
-    start: int
-    stop: int
-    view: Hashable
-    lazy_storage: int | None
-
-
-def _memory(tensors: Sequence[Tensor]) -> list[_Memory]:
+def _memory(tensors: Sequence[Tensor]) -> list[Memory]:
     found = []
     for t, address in zip(tensors, _torch_private.storage_addresses(tensors), strict=True):
         start = address + int(t.storage_offset()) * t.element_size()
         view = (t.device, start, t.shape, t.stride(), t.dtype, t.is_conj(), t.is_neg())
         lazy_storage = _torch_private.storage_id(t) if _torch_private.is_lazy(t) else None
-        found.append(_Memory(t.device, start, start + span_bytes(t), view, lazy_storage))
+        found.append(Memory(t.device, start, start + span_bytes(t), view, lazy_storage))
     return found
 
 
@@ -108,13 +92,13 @@ def _written_alike(a: Tensor, b: Tensor, target: Tensor) -> bool:
     """Whether `target` holds the same values after a copy from `a` as after one from `b`."""
     with torch.no_grad():
         one, other = (t.to(target.device, target.dtype) for t in (a, b))
-        return bool(((one == other) | ((one != one) & (other != other))).all())
+        return same_values(one, other)
 
 
 class _Spans:
     """The spans of memory that are written, on each device; those that overlap merged into one."""
 
-    def __init__(self, written: dict[int, _Memory]) -> None:
+    def __init__(self, written: dict[int, Memory]) -> None:
         self.overlapping: set[int] = set()
         self._merged: dict[torch.device, tuple[list[int], list[int]]] = {}
         opened: dict[torch.device, int] = {}  # the position that began the last span
@@ -128,7 +112,7 @@ class _Spans:
                 starts.append(memory.start)
                 stops.append(memory.stop)
 
-    def touch(self, memory: _Memory) -> bool:
+    def touch(self, memory: Memory) -> bool:
         """Whether a byte of `memory`'s span is written."""
         starts, stops = self._merged.get(memory.device, ([], []))
         k = bisect.bisect_left(starts, memory.stop) - 1

@@ -13,13 +13,10 @@ from torch.nn.parameter import is_lazy
 
 from ... import _torch_private
 from ..._tensors import lacks_memory
+from .dtype_rules import CONVERTED, QUANTIZED, integer_of
 
 PairKind = Literal["strided", "odd", "arrays"]
 """Written in one call with many others; alone, from a spare that shows that it can be; by NumPy."""
-
-_QUANTIZED = frozenset(
-    getattr(torch, name) for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4") if hasattr(torch, name)
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +34,8 @@ class Writing:
     spare: Callable[[Any, Any], Any]
 
     def suits(self, d: torch.dtype, s: torch.dtype) -> bool:
-        """Whether strided tensors of these dtypes can be written."""
-        return not (d in _QUANTIZED or s in _QUANTIZED or self.dtype_fault(d, s))
+        """Whether strided tensors of these dtypes can be written as they are."""
+        return d in CONVERTED and s in CONVERTED and not self.dtype_fault(d, s)
 
 
 class PairFaultError(Exception):
@@ -76,6 +73,8 @@ def sort_pair(d: Any, s: Any, writing: Writing) -> tuple[PairKind, Any, Any]:
     fault = writing.dtype_fault(d.dtype, s.dtype)
     if fault:
         raise PairFaultError(fault)
+    if d.dtype not in CONVERTED:
+        d, s = (t.detach().view(integer_of(t.dtype)) for t in (d, s))
     return "strided", d, s
 
 
@@ -111,7 +110,7 @@ def _is_strided(t: Tensor) -> bool:
     )
     if not plain or _torch_private.is_functorch_wrapper(t):
         return False
-    return t.layout is torch.strided and not t.is_nested and t.dtype not in _QUANTIZED
+    return t.layout is torch.strided and not t.is_nested and t.dtype not in QUANTIZED
 
 
 _default_torch_function: Any = getattr(Tensor.__torch_function__, "__func__", None)

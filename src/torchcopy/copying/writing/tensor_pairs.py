@@ -72,6 +72,8 @@ def checked_pairs(matching: Matching, writing: Writing) -> TensorPairs:
         pairs.memory = entanglement(pairs.dsts, pairs.srcs, meet)
         for earlier, later in pairs.memory.contradictory:
             _note_contradiction(matching, positions[earlier], positions[later])
+        for earlier, later in pairs.memory.conflicting:
+            _note_conflict(matching, positions[earlier], positions[later])
     if matching.differences:
         raise InputError(_message(writing.call, matching.differences))
     return pairs
@@ -91,6 +93,14 @@ def _note_contradiction(matching: Matching, earlier: int, later: int) -> None:
     matching.differences.append(
         f"{second}: expected the values of {path_text(before)}, as it is one tensor with {first}, found others in "
         f"{path_text(at_s)}: give both the same values, or tie them in src too"
+    )
+
+
+def _note_conflict(matching: Matching, earlier: int, later: int) -> None:
+    (first, before), (second, after) = (map(path_text, matching.paths(k)) for k in (earlier, later))
+    matching.differences.append(
+        f"{second}: expected the values of {before} where it overlaps {first}, found others in {after}: give both "
+        "the same values there"
     )
 
 

@@ -45,6 +45,7 @@ def stage(pairs: TensorPairs, weight: float | None = None) -> None:
 
 def write(pairs: TensorPairs, weight: float | None = None, *, non_blocking: bool = False) -> None:
     """Writes what `stage` has prepared."""
+    _write_odd(pairs.odd)  # first: nobody knows what `copy_` of a subclass may raise
     # Inference mode records no graph, as `no_grad` does; it counts versions, takes inference tensors, and is
     # quicker.
     with torch.inference_mode():
@@ -56,13 +57,35 @@ def write(pairs: TensorPairs, weight: float | None = None, *, non_blocking: bool
             _interpolate(pairs.dsts, pairs.srcs, weight)
         for d, s in pairs.in_order:
             d.copy_(s, non_blocking=non_blocking)
-    with torch.no_grad():
-        for d, spare in pairs.odd:
-            d.copy_(spare)
     for array, new in pairs.arrays:
         np.copyto(array, new, casting="same_kind")
     if non_blocking:
         wait_for(devices_to_wait_for((*zip(pairs.dsts, pairs.srcs, strict=True), *pairs.in_order)))
+
+
+def _write_odd(pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Writes one after another; where one refuses, those before it get back what they held."""
+    before: list[tuple[Any, Any]] = []
+    try:
+        for k, (d, spare) in enumerate(pairs, 1):
+            if k < len(pairs):
+                before.append((d, _copy_of(d)))
+            _write_alone(d, spare)
+    except BaseException:
+        for d, old in before:
+            _write_alone(d, old)
+        raise
+
+
+def _copy_of(d: Any) -> Any:
+    with torch.no_grad():
+        return d.clone()
+
+
+def _write_alone(d: Any, spare: Any) -> None:
+    # An inference tensor is written in that mode alone.
+    with torch.inference_mode() if d.is_inference() else torch.no_grad():
+        d.copy_(spare)
 
 
 def devices_to_wait_for(pairs: Iterable[tuple[Any, Any]]) -> set[torch.device]:
