@@ -227,6 +227,14 @@ class Labelled(torch.Tensor):
     """A subclass without a say of its own."""
 
 
+class OfItsOwn(torch.Tensor):
+    """A subclass that is asked about each function."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
 def quantized(scale):
     return torch.quantize_per_tensor(torch.arange(4.0) * scale, 0.1 * scale, 0, torch.quint8)
 
@@ -277,6 +285,36 @@ def test_tensors_of_other_kinds(dst, src, write, around):
     assert torch.equal(dense(dst), expected)
     tc.copy_(around(dst), around(src))
     assert not dense(dst).any()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: (torch.eye(3) * value).to_sparse(),
+        lambda value: torch.full((2,), value).as_subclass(OfItsOwn),
+        lambda value: torch.quantize_per_tensor(torch.full((2,), value), 0.5, 0, torch.qint8),
+        lambda value: np.full(2, value, np.longdouble),
+    ],
+    ids="sparse|subclass|quantized|long doubles".split("|"),
+)
+@pytest.mark.filterwarnings("ignore:.*other quantized tensor creation functions")
+def test_a_tied_target_of_another_kind_takes_one_source(make):
+    def values(t):
+        return (t if isinstance(t, np.ndarray) else dense(t)).tolist()
+
+    one, src = make(0.0), [make(2.0), make(2.0)]
+    tc.copy_([one, one], src)
+    assert values(one) == values(make(2.0))
+    with pytest.raises(tc.InputError, match="tie them in src too"):
+        tc.copy_([one, one], [make(1.0), make(3.0)])
+    for t in src:
+        if isinstance(t, np.ndarray):
+            t[...] = 1
+        else:
+            t.copy_(make(1.0))
+    assert values(one) == values(make(2.0))
+    tc.copy_(one, make(5.0))
+    assert values(src[0]) == values(make(1.0))
 
 
 def test_a_conjugate_leaf():

@@ -20,7 +20,7 @@ from ..._errors import InputError
 from .difference_wording import described, path_text
 from .matching import Matching
 from .shared_memory import Entanglement, any_borrowed, entanglement, meeting
-from .single_pairs import PairFaultError, Writing, repeats_bytes, sort_pair
+from .single_pairs import PairFaultError, Writing, odd_alike, repeats_bytes, sort_pair
 
 # Tensors looked at in one go: few enough that what was read of one is still in the cache at the next question.
 _GO = 128
@@ -147,7 +147,7 @@ def _look_at_each(matching: Matching, writing: Writing) -> tuple[TensorPairs, li
     for k, (d, s) in enumerate(zip(matching.dsts, matching.srcs, strict=True)):
         earlier = odd_targets.get(id(d))
         if earlier is not None:
-            if matching.srcs[earlier] is not s:
+            if matching.srcs[earlier] is not s and not odd_alike(matching.srcs[earlier], s):
                 _note_contradiction(matching, earlier, k)
             continue
         try:
