@@ -8,6 +8,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from ..tensors.strides import overlaps_itself
+
 _ALIGNED_BYTES = 16  # the largest element
 
 
@@ -124,24 +126,13 @@ class _Trial:
         if k not in self._views:
             return True
         d, view = self._dsts[k], self._views[k]
-        if _can_overlap_itself(d):
+        if overlaps_itself(d):
             size = 1 + sum((n - 1) * stride for n, stride in zip(d.shape, d.stride(), strict=True))
             alone = _laid_out(d, torch.empty(size, dtype=d.dtype, device=d.device).untyped_storage(), 0)
         else:
             alone = torch.empty(d.shape, dtype=d.dtype, device=d.device)
         _write(alone, d, source)
         return same_values(view, alone)
-
-
-def _can_overlap_itself(t: Tensor) -> bool:
-    """Whether two elements of `t` may be the same bytes; False where each dimension steps over all finer ones."""
-    reach = 0
-    for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
-        if size > 1:
-            if stride <= reach:
-                return True
-            reach += (size - 1) * stride
-    return False
 
 
 def _laid_out(like: Tensor, room: torch.UntypedStorage, offset: int) -> Tensor:
