@@ -1,5 +1,6 @@
 """`torch.compile` leaves copying alone: inside a compiled function it runs as it does elsewhere."""
 
+import copy
 import inspect
 import shutil
 import subprocess
@@ -9,8 +10,10 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch._dynamo import mutation_guard
 
 import torchcopy as tc
+from torchcopy.copying.walking.tensor_jobs import TensorJobs
 
 # Inductor builds C++ for the CPU, and is tried where that can be built.
 BACKENDS = ["eager", *["inductor"] * (shutil.which("g++") is not None)]
@@ -206,3 +209,23 @@ def test_nothing_of_ours_is_compiled(backend):
             assert function(x).tolist() == [2] * size
     code = tc.copy.__code__
     assert torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code) == []
+
+
+def test_modules_are_copied_alike_before_and_after_something_was_compiled(monkeypatch):
+    """The compiler replaces `Module.__setstate__`, to hear of new modules: they are as simple to copy as before."""
+    torch.compile(nn.Linear(2, 2), backend="eager")(torch.ones(1, 2))
+    assert nn.Module.__setstate__.__module__ == "torch._dynamo.mutation_guard"
+    early = []
+    monkeypatch.setattr(TensorJobs, "fill_early", lambda jobs: early.append(list(jobs.sources)))
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.GRU(3, 3))
+    copied, by_deepcopy = tc.copy(model), copy.deepcopy(model)
+    assert early == []
+    known = [mutation_guard.GenerationTracker.get_generation_value(m) for m in copied.modules()]
+    assert known == [mutation_guard.GenerationTracker.get_generation_value(m) for m in by_deepcopy.modules()]
+    with torch.no_grad():
+        model[0].weight.zero_()
+        assert copied[0].weight.any()
+        copied[1].weight.fill_(3)
+        assert (model[1].weight == 1).all()
+    for each in (model, copied):
+        assert torch.compile(each[0], backend="eager")(torch.ones(1, 3)).shape == (1, 3)

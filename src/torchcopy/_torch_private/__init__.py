@@ -5,7 +5,7 @@ torch fails the check, the wrapper takes the eager way instead, so that no calle
 says what the check saw; `torchcopy doctor` prints it.
 """
 
-from .compiling import outside_compiled_graphs
+from .compiling import is_of_module_tagging, outside_compiled_graphs, tag_module
 from .foreach import foreach_clone, foreach_copy_, foreach_lerp_
 from .forward_mode import no_grad
 from .lazy_clones import are_lazy, copy_on_write_works, is_lazy, lazy_clone, strict_lazy_clone, strict_lazy_clones
@@ -53,7 +53,9 @@ __all__ = [
     "is_observed",
     "every_warning",
     "no_grad",
+    "is_of_module_tagging",
     "outside_compiled_graphs",
+    "tag_module",
     "wake_profiler",
     "profiled_allocations",
     "profiler_is_running",

@@ -1,7 +1,8 @@
-"""Where `torch.compile` has to leave a function alone."""
+"""Where `torch.compile` has to leave a function alone, and what it is to know of new modules."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -25,3 +26,17 @@ def outside_compiled_graphs(function: _F) -> _F:
         skip = frames._FrameAction.SKIP
         frames.set_code_exec_strategy(marked.__code__, frames._FrameExecStrategy(skip, skip))
     return function
+
+
+def is_of_module_tagging(method: object) -> bool:
+    """Whether the method is the `Module.__setstate__` that `torch.compile` puts in the place of PyTorch's."""
+    return getattr(method, "__module__", None) == _TAGGING
+
+
+def tag_module(module: torch.nn.Module) -> None:
+    """Has `torch.compile` know a new module, as one whose `__setstate__` has run."""
+    tracker: Any = sys.modules[_TAGGING]
+    tracker.GenerationTracker.tag(module)
+
+
+_TAGGING = "torch._dynamo.mutation_guard"

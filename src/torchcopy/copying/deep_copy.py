@@ -262,6 +262,7 @@ def _make(obj: Any, request: Request, memo: dict[int, Any] | None) -> Any:
                 shared_types=request.shared_types,
             )
             report_escapes(escapes, request.on_escape, stacklevel=3)
+        walk.tensors.write()
     except Uncopyable as error:
         raise error.explained(obj) from error
     except Exception as error:

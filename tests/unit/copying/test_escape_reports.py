@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import torchcopy as tc
-from torchcopy import EscapeError, EscapeWarning
+from torchcopy import EscapeError, EscapeWarning, _torch_private
 from torchcopy.copying.escapes.reports import Escape, report_escapes
 
 ESCAPE = Escape(
@@ -133,3 +133,16 @@ def test_what_the_message_advises_helps(net):
         with_hook.act = lambda x: with_hook(x)
     with pytest.warns(EscapeWarning):
         tc.copy(with_hook)
+
+
+def test_an_escape_that_is_an_error_is_found_before_values_are_copied(monkeypatch):
+    copied = []
+    monkeypatch.setattr(_torch_private, "foreach_copy_", lambda targets, sources: copied.extend(targets))
+    model = nn.Linear(1000, 1000)
+    tc.copy(model)
+    assert [t.shape for t in copied] == [model.weight.shape]
+    model.register_forward_hook(lambda *_: model.weight)
+    copied.clear()
+    with pytest.raises(tc.EscapeError):
+        tc.copy(model, on_escape="error")
+    assert copied == []

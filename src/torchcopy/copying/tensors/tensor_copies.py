@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ... import _torch_private
 from ..refusals import check_have_memory
-from .new_memory import copy_whole
+from .new_memory import Unwritten, copy_whole
 from .opaque import byte_views, check_can_be_placed, copy_opaque, is_opaque
 from .storage_groups import StorageGroup, rejoin
 from .strides import is_dense
@@ -26,10 +26,19 @@ if TYPE_CHECKING:
     from .storage_groups import Early
 
 
-def copy_tensors(sources: Sequence[Tensor], request: Request, early: Early | None = None) -> list[Tensor]:
+def copy_tensors(
+    sources: Sequence[Tensor],
+    request: Request,
+    early: Early | None = None,
+    unwritten: Unwritten | None = None,
+) -> list[Tensor]:
     """A copy of each source, in order, outside the graph: plain tensors that do not require grad yet.
 
-    `early` has what was copied before: views of the same storages join in.
+    Args:
+        sources: what to copy.
+        request: how and where to.
+        early: what was copied before: views of the same storages join in.
+        unwritten: takes those whose values `write_values` is still to write; None where all are to be there.
 
     Raises:
         HasNoValues: a tensor on the meta device is wanted elsewhere.
@@ -38,38 +47,42 @@ def copy_tensors(sources: Sequence[Tensor], request: Request, early: Early | Non
     """
     check_can_be_placed(sources, request)
     try:
-        return _copy(sources, request, early)
+        return _copy(sources, request, early, unwritten)
     except NotImplementedError:
         views = byte_views(sources)
         if views is None:
             raise
-    return [c.view(t.dtype) for t, c in zip(sources, _copy(views, request, early), strict=True)]
+    return [c.view(t.dtype) for t, c in zip(sources, _copy(views, request, early, unwritten), strict=True)]
 
 
-def _copy(sources: Sequence[Tensor], request: Request, early: Early | None) -> list[Tensor]:
+def _copy(
+    sources: Sequence[Tensor], request: Request, early: Early | None, unwritten: Unwritten | None
+) -> list[Tensor]:
     with _torch_private.no_grad():
         if request.memory == "share":
             return [t.detach() for t in sources]
         if early:
-            return _copy_beside(sources, request, early)
-        return _copy_fresh(sources, request)
+            return _copy_beside(sources, request, early, unwritten)
+        return _copy_fresh(sources, request, unwritten)
 
 
-def _copy_beside(sources: Sequence[Tensor], request: Request, early: Early) -> list[Tensor]:
+def _copy_beside(
+    sources: Sequence[Tensor], request: Request, early: Early, unwritten: Unwritten | None
+) -> list[Tensor]:
     """Copies where some storages have been copied before."""
     copies = {k: joined for k, t in enumerate(sources) if (joined := rejoin(t, early)) is not None}
     rest = [k for k in range(len(sources)) if k not in copies]
-    copies.update(zip(rest, _copy_fresh([sources[k] for k in rest], request), strict=True))
+    copies.update(zip(rest, _copy_fresh([sources[k] for k in rest], request, unwritten), strict=True))
     return [copies[k] for k in range(len(sources))]
 
 
-def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
+def _copy_fresh(sources: Sequence[Tensor], request: Request, unwritten: Unwritten | None) -> list[Tensor]:
     try:
         storages, ids = _torch_private.storages_and_ids(sources)
         sizes, stored = list(map(_bytes_of, sources)), list(map(_stored_bytes, storages))
         simple = list(map(Tensor.is_contiguous, sources))
     except RuntimeError:  # some have no storage
-        return _copy_around_opaque(sources, request)
+        return _copy_around_opaque(sources, request, unwritten)
     if not all(simple):
         simple = list(map(is_dense, sources))
     if sizes != stored:
@@ -78,9 +91,9 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
             simple = list(map(and_, simple, map(eq, sizes, stored)))
     odd = _odd_ones(ids, simple)
     if not odd:
-        return copy_whole(sources, request, sizes, full=len(sources))
+        return copy_whole(sources, request, sizes, len(sources), unwritten)
     if any(is_opaque(sources[k]) for k in odd):
-        return _copy_around_opaque(sources, request)
+        return _copy_around_opaque(sources, request, unwritten)
     by_storage: dict[int, list[int]] = {}
     for k in odd:
         by_storage.setdefault(ids[k], []).append(k)
@@ -93,7 +106,7 @@ def _copy_fresh(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
     for group in groups:
         units += group.units
         sizes += map(_bytes_of, group.units)
-    copied = copy_whole(units, request, sizes, full=full)
+    copied = copy_whole(units, request, sizes, full, unwritten)
     copies = list(sources)
     for k, c in zip(compress(range(len(sources)), is_alone), copied, strict=False):
         copies[k] = c
@@ -122,9 +135,9 @@ _bytes_of = attrgetter("nbytes")
 _stored_bytes = torch.UntypedStorage.nbytes
 
 
-def _copy_around_opaque(sources: Sequence[Tensor], request: Request) -> list[Tensor]:
+def _copy_around_opaque(sources: Sequence[Tensor], request: Request, unwritten: Unwritten | None) -> list[Tensor]:
     opaque = {k: copy_opaque(t, request) for k, t in enumerate(sources) if is_opaque(t)}
     rest = [k for k in range(len(sources)) if k not in opaque]
     copies = dict(opaque)
-    copies.update(zip(rest, _copy_fresh([sources[k] for k in rest], request), strict=True))
+    copies.update(zip(rest, _copy_fresh([sources[k] for k in rest], request, unwritten), strict=True))
     return [copies[k] for k in range(len(sources))]

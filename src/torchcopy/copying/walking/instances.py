@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import nn
 
+from ... import _torch_private
+
 
 class _Plain:
     """What a class without a rule of its own looks like."""
@@ -58,4 +60,13 @@ def _adds_nothing(cls: type, name: str) -> bool:
     module = getattr(method, "__module__", None) or ""
     if name == "__deepcopy__" or module == _PARAMETRIZE:
         return module == _PARAMETRIZE
-    return issubclass(cls, nn.Module) and module.startswith("torch.nn.modules.")
+    own = module.startswith("torch.nn.modules.") or _torch_private.is_of_module_tagging(method)
+    return issubclass(cls, nn.Module) and own
+
+
+def new_module(cls: type) -> Any:
+    """A bare new module. `torch.compile` hears of it, if it has replaced `Module.__setstate__` for that."""
+    y: Any = object.__new__(cls)
+    if _torch_private.is_of_module_tagging(nn.Module.__setstate__):
+        _torch_private.tag_module(y)
+    return y

@@ -15,7 +15,7 @@ from ..refusals import place_of
 from .protocol import copy_by_protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from torch import Tensor
 
@@ -30,6 +30,7 @@ def copy_optimizer(walk: Walk, x: Optimizer) -> Any:
     """
     cls = type(x)
     walk.inside_optimizer += 1
+    walk.tensors.optimizers.append(x)
     try:
         if cls.__getstate__ is not Optimizer.__getstate__ or hasattr(x, "__deepcopy__"):
             return copy_by_protocol(walk, x, cls)
@@ -69,22 +70,22 @@ def _watch_steps(optimizer: Optimizer, *, called: bool) -> None:
         optimizer._opt_called = True  # type: ignore[attr-defined]
 
 
-def check_parameters_come_along(root: object, found: Mapping[int, Tensor]) -> None:
+def check_parameters_come_along(root: object, optimizers: Iterable[Optimizer], found: Mapping[int, Tensor]) -> None:
     """Refuses an optimizer whose parameters are reached through it only.
 
     Args:
         root: what is being copied.
+        optimizers: those in it.
         found: by id, the tensors that were first met inside an optimizer.
 
     Raises:
         CopyError: a copy of it would train tensors that belong to no copied module.
     """
-    reached = list(held_objects(root))
+    parameters = [(each, [p for group in each.param_groups for p in group["params"]]) for each in optimizers]
+    if not any(id(p) in found for _, own in parameters for p in own):
+        return  # nearly always: the model came first
     beside = set(map(id, held_objects(root, passing=(Optimizer, LRScheduler))))
-    for optimizer in reached:
-        if not isinstance(optimizer, Optimizer):
-            continue
-        own = [p for group in optimizer.param_groups for p in group["params"]]
+    for optimizer, own in parameters:
         missing = [p for p in own if id(p) in found and id(p) not in beside]
         if missing:
             count = (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torch import Tensor, nn
 
+from ... import _torch_private
 from ..refusals import Uncopyable, says_no
 from .nested_calls import waiting
 
@@ -127,7 +128,7 @@ def _set_state(walk: Walk, y: Any, state: Any) -> None:
     """Gives `y` its copied state, as `copy.deepcopy` does."""
     own = getattr(y, "__setstate__", None)
     if own is not None:
-        if not (getattr(own, "__module__", None) or "").startswith(_ONLY_STORE_STATE):
+        if not _only_stores_state(own):
             walk.show_all()
         own(state)
         return
@@ -150,6 +151,12 @@ _ONLY_STORE_STATE: Final = ("torch.nn.modules.", "torch.optim.")
 """Modules whose `__setstate__`s store what they get, and read no values."""
 
 _MAKERS: Final = frozenset({"builtins", "_collections", "collections", "functools", "copyreg", "torch"})
+
+
+def _only_stores_state(method: Any) -> bool:
+    """Whether a `__setstate__` stores what it gets, and reads no values."""
+    home = getattr(method, "__module__", None) or ""
+    return home.startswith(_ONLY_STORE_STATE) or _torch_private.is_of_module_tagging(method)
 
 
 def _only_stores(make: Callable[..., Any], args: tuple[Any, ...]) -> bool:

@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from .instances import is_by_dict
+from torch import nn
+
+from .instances import is_by_dict, new_module
 from .special import special_rule
 
 
@@ -30,4 +32,6 @@ def recipe_of(cls: type) -> Recipe:
     special = special_rule(cls)
     if special is not None:
         return Recipe(by_dict=False, special=special)
+    if issubclass(cls, nn.Module):
+        return Recipe(by_dict=is_by_dict(cls), new=new_module)
     return Recipe(by_dict=is_by_dict(cls))

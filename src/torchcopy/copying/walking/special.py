@@ -18,7 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from ... import _torch_private
 from ..refusals import Uncopyable, fake_tensor_modes, is_connection
 from ..tensors.opaque import place_alone
-from .instances import is_by_dict, is_parametrized
+from .instances import is_by_dict, is_parametrized, new_module
 from .optimizers import copy_optimizer, copy_scheduler
 from .protocol import call_foreign, copy_by_protocol
 from .quantization import copy_maker, observer_makers
@@ -151,7 +151,7 @@ def _is_tensor(x: object, name: str) -> bool:
 
 def _copy_recurrent(walk: Walk, x: nn.RNNBase) -> nn.RNNBase:
     """A recurrent module: its weak references have to lead to the new weights."""
-    y: nn.RNNBase = object.__new__(type(x))
+    y: nn.RNNBase = new_module(type(x))
     walk.remember(x, y)
     walk.items({name: None if name == "_flat_weight_refs" else value for name, value in vars(x).items()}, vars(y))
     if "_flat_weight_refs" in vars(x):
@@ -174,7 +174,7 @@ def _copy_parametrized(walk: Walk, x: nn.Module) -> nn.Module:
     if _is_recurrent(cls.__bases__[0]):
         y = _copy_recurrent(walk, cast(nn.RNNBase, x))
     elif is_by_dict(cls) and not vars(x).keys() & {"__deepcopy__", "__reduce_ex__", "__getstate__"}:
-        y = object.__new__(cls)
+        y = new_module(cls)
         walk.remember(x, y)
         walk.items({name: value for name, value in vars(x).items() if name != "_compiled_call_impl"}, vars(y))
     else:

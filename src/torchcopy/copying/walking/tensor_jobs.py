@@ -13,10 +13,13 @@ from ... import _torch_private
 from ..._tensors import has_storage, span_bytes
 from ..objects.object_paths import held_objects
 from ..tensors.kept_graph import copy_in_graph
+from ..tensors.new_memory import Unwritten, write_values
 from ..tensors.opaque import is_opaque
 from ..tensors.tensor_copies import copy_tensors
 
 if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
     from ..request import Request
     from .walk import Walk
 
@@ -49,10 +52,12 @@ class TensorJobs:
         self.early_bytes = 0
         self.gathering = False  # whether tensors are copied ahead of their turn
         self.attributes_later: list[tuple[int, Tensor]] = []  # of those that have some
+        self.unwritten: Unwritten = []
         self.done: list[Tensor] = []
         """Every source that has been copied."""
         self.early: dict[int, list[tuple[Tensor, Tensor]]] = {}
         """By storage: what was copied before the walk had ended, and its copy; later views of it join in."""
+        self.optimizers: list[Optimizer] = []
         self.found_in_optimizer: dict[int, Tensor] = {}
 
     @property
@@ -130,7 +135,7 @@ class TensorJobs:
         source = self.sources[number]
         if is_opaque(source) or _torch_private.is_traced():  # in a graph, it would stay empty
             self.walk.check_rest()
-            shell = self._copies([source])[0]
+            shell = self._copies([source], None)[0]
             self.ready.add(number)
         else:
             shell = torch.empty(0, dtype=t.dtype, device=self.request.device or t.device)
@@ -213,13 +218,16 @@ class TensorJobs:
         self.gathering = False
 
     def fill(self, *, early: bool = False) -> None:
-        """Copies every waiting tensor and puts it where it belongs."""
+        """Copies every waiting tensor and puts it where it belongs. Large ones have values only after `write`.
+
+        All that is left to do around them comes first, while the processor still has in its caches what that takes.
+        """
         while self.attributes_later and not early:
             self.note(*self.attributes_later.pop())
         if not self.sources:
             return
         sources = self.sources
-        copies = self._copies(sources)
+        copies = self._copies(sources, None if early else self.unwritten)
         if self.request.graph == "detach":
             self._finish(sources, copies)
         for number, shell in self.shells.items():
@@ -241,10 +249,15 @@ class TensorJobs:
         self.done += sources
         self._forget()
 
-    def _copies(self, sources: list[Tensor]) -> list[Tensor]:
+    def _copies(self, sources: list[Tensor], unwritten: Unwritten | None) -> list[Tensor]:
         if self.request.graph == "keep":
             return copy_in_graph(sources, self.request)
-        return copy_tensors(sources, self.request, self.early)
+        return copy_tensors(sources, self.request, self.early, unwritten)
+
+    def write(self) -> None:
+        """Writes the values of what `fill` has put into place. Nobody but the walk has seen it yet."""
+        write_values(self.unwritten)
+        self.unwritten.clear()
 
     def _finish(self, sources: list[Tensor], copies: list[Tensor]) -> None:
         """Gives the copies their class and whether they require grad; the empty tensors get their memory."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -94,6 +94,7 @@ class Walk:
             tuple: self.copy_tuple,
             set: self.copy_set,
             OrderedDict: self.copy_ordered_dict,
+            defaultdict: self.copy_defaultdict,
             types.MethodType: self.copy_method,
             Tensor: self.tensors.now,
             _PARAMETER: self.tensors.now,
@@ -126,7 +127,7 @@ class Walk:
         """What is left when the whole object has been walked through."""
         self.keep_alive()
         if self.tensors.found_in_optimizer and not self.request.only_looks:
-            check_parameters_come_along(self.root, self.tensors.found_in_optimizer)
+            check_parameters_come_along(self.root, self.tensors.optimizers, self.tensors.found_in_optimizer)
         self.tensors.fill()
         for action in self.after:
             action()
@@ -218,6 +219,14 @@ class Walk:
             self.items(x, y)
         if x.__dict__:
             self.items(x.__dict__, y.__dict__)
+        return y
+
+    def copy_defaultdict(self, x: defaultdict[Any, Any]) -> defaultdict[Any, Any]:
+        """What makes the values that are missing, and those that are there: the state of an optimizer."""
+        y: defaultdict[Any, Any] = defaultdict(self.deep(x.default_factory))
+        self.memo[id(x)] = y
+        self.alive.append(x)
+        self.items(x, y)
         return y
 
     def items(self, x: Any, y: Any) -> None:
