@@ -28,7 +28,7 @@ import torchcopy as tc
 
 EVERY = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 FEW = settings(max_examples=40, derandomize=True, **EVERY)
-MANY = settings(max_examples=800, **EVERY)
+MANY = settings(max_examples=1000, **EVERY)
 
 
 def copied_with_care(tree, **options):
