@@ -21,6 +21,7 @@ from ..copying.copy_on_write.anchors import let_go
 from ..copying.deep_copy import copy as tc_copy
 from ..copying.deep_copy import fork
 from ..copying.in_place import copy_ as tc_copy_
+from ..copying.in_place import lerp_ as tc_lerp_
 from ..semantics.catalogue import import_callable
 from ..semantics.machine import describe_machine
 from ..semantics.sources import parse_device, parse_dtype
@@ -102,6 +103,11 @@ def _tc_copy_into_model(subject: Subject) -> Callable[[], object]:
     return lambda: tc_copy_(kept, subject.model)
 
 
+def _tc_lerp_into_model(subject: Subject) -> Callable[[], object]:
+    average = tc_copy(subject.model)
+    return lambda: tc_lerp_(average, subject.model, 0.001)
+
+
 def _tc_fork_model(subject: Subject) -> Callable[[], object]:
     return lambda: fork(subject.model)
 
@@ -115,11 +121,12 @@ MODEL_METHODS: tuple[Method[Subject], ...] = (
     Method("tc_copy_model", "tc.copy(model)", _tc_copy_model),
     Method("tc_copy_state_dict", "tc.copy(model.state_dict())", _tc_copy_state_dict),
     Method("tc_copy_into_model", "tc.copy_(kept, model)", _tc_copy_into_model),
+    Method("tc_lerp_into_model", "tc.lerp_(average, model, 0.001)", _tc_lerp_into_model),
     Method("tc_fork_model", "tc.fork(model)", _tc_fork_model),
     # Last, for making a new instance may take longer than all the others together.
     Method("load_state_dict", "new = FACTORY(); new.load_state_dict(model.state_dict())", _load_state_dict),
 )
-"""Ways to copy a model, each named once."""
+"""Ways to copy a model, or into one, each named once."""
 
 
 def find_model_methods(names: Iterable[str] | None = None) -> tuple[Method[Subject], ...]:
