@@ -151,7 +151,7 @@ def _speed_row(found: Found, workload: str, method: str, against: str, floor: fl
         return dataclasses.replace(row, note=error)
     spreads: dict[State, Spread] = {}
     for state in _states_of(ours, theirs):
-        spread = spread_of(ratios(ours, theirs, state))
+        spread = spread_of(ours.shares_of_limit(state) if against == "limit" else ratios(ours, theirs, state))
         if spread is not None:
             spreads[state] = spread
     return dataclasses.replace(row, found=spreads)

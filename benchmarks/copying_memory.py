@@ -64,7 +64,7 @@ def memory(workload: str, method_id: str, device_name: str) -> dict[str, Any]:
 def _load(method: Method) -> None:
     """Loads what is loaded at first use, with copies too small to leave memory behind for the one that counts."""
     t = torch.ones(4)
-    small = {"tensor": t, "view": t[1:], "model": torch.nn.Linear(2, 2), "to be kept": torch.ones(20_000)}
+    small = {"tensor": t, "view": t[1:], "model": torch.nn.Linear(2, 2), "to be kept": torch.ones(100_000)}
     if method.makes == "lazy":
         tc.fork(small)
     else:

@@ -47,6 +47,7 @@ class Measured:
         workload: id of the workload.
         method: id of the method.
         rounds: for each round, seconds of its calls by state of the memory.
+        limits: for each round and state, seconds of the limit, timed just after it; of this library's methods.
         first_seconds: for each process, seconds of its first call, the imports included.
         bytes: bytes of the workload's tensors.
         tensors: how many there are.
@@ -57,6 +58,7 @@ class Measured:
     workload: str
     method: str
     rounds: list[dict[State, list[float]]] = dataclasses.field(default_factory=list)
+    limits: list[dict[State, list[float]]] = dataclasses.field(default_factory=list)
     first_seconds: list[float] = dataclasses.field(default_factory=list)
     bytes: int = 0
     tensors: int = 0
@@ -69,6 +71,9 @@ class Measured:
         if self.error is None:
             self.bytes, self.tensors = answers[0]["bytes"], answers[0]["tensors"]
             self.rounds.append({state: seconds for answer in answers for state, seconds in answer["times"].items()})
+            self.limits.append(
+                {state: seconds for answer in answers for state, seconds in answer["limits"].items()}
+            )
             self.first_seconds += [answer["first_seconds"] for answer in answers]
             self.others_share += [answer["others_share"] for answer in answers]
 
@@ -76,6 +81,11 @@ class Measured:
         """The median of each round; a way into existing memory knows one state only, whichever is asked for."""
         taken = [times.get(state) or times.get("warm") for times in self.rounds]
         return [statistics.median(seconds) for seconds in taken if seconds]
+
+    def shares_of_limit(self, state: State) -> list[float]:
+        """How much of the limit's speed it has, in each round."""
+        limits = [statistics.median(each[state]) for each in self.limits if state in each]
+        return [limit / own for limit, own in zip(limits, self.medians(state), strict=True)]
 
     def seconds(self, state: State) -> Spread | None:
         """Time of a call: median and quartiles of the rounds' medians; None where none was timed."""
@@ -96,6 +106,7 @@ class Measured:
             "seconds": {state: spread.to_dict() for state, spread in spreads.items() if spread is not None},
             "first_seconds": list(map(rounded, self.first_seconds)),
             "times": [{s: list(map(rounded, times)) for s, times in each.items()} for each in self.rounds],
+            "limits": [{s: list(map(rounded, times)) for s, times in each.items()} for each in self.limits],
             "others_share": [None if share is None else rounded(share) for share in self.others_share],
         }
 

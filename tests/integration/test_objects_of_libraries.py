@@ -17,6 +17,7 @@ import typing
 import unittest.mock
 import weakref
 
+import attrs
 import numpy as np
 import pydantic
 import pytest
@@ -189,7 +190,6 @@ def doubled(x: torch.Tensor):
 
 
 def attrs_objects():
-    attrs = pytest.importorskip("attrs")  # not among what the tests install
     fields = {"a": attrs.field(), "b": attrs.field(default=None)}
     classes = [
         attrs.make_class("Slots", fields, slots=True),

@@ -71,7 +71,7 @@ def test_a_module_of_yours_is_left_alone():
     grads = [p.grad.clone() for p in model.parameters()]
     versions = [t._version for t in model.state_dict(keep_vars=True).values()]
     addresses = [t.data_ptr() for t in model.state_dict().values()]
-    report = bench_model(model, max_seconds=1)
+    report = bench_model(model, max_seconds=10)
     assert by_method(report)["load_state_dict"].error == (
         "TypeError: it needs a factory that makes a new module: pass `factory=`"
     )

@@ -29,8 +29,8 @@ from ... import _torch_private
 from .madvise import NO_MORE_NEEDED, can_offer_pages, madvise, whole_pages
 from .strides import is_dense
 
-SMALLEST_BYTES = 64 << 10
-"""Of a storage that is kept. Smaller ones come from memory that the C library has."""
+SMALLEST_BYTES = 256 << 10
+"""Of a storage that is kept: below, one call that allocates and copies is quicker than to look after its memory."""
 # How long a storage lies idle before its pages are offered to the kernel: a loop that copies is back sooner.
 _GRACE_S = 0.5
 # The thread looks so often while there is something to look after: sooner at first, later if nothing happens.
@@ -38,7 +38,7 @@ _SOONEST_S, _LATEST_S = 0.25, 4.0
 # As many bytes may lie idle as the largest of so many last copies took.
 _REMEMBERED = 8
 # A copy looks at so many lent storages, and at one more for each so many bytes: in little of the time that takes.
-_LOOKS, _BYTES_A_LOOK = 8, 64 << 10
+_LOOKS, _BYTES_A_LOOK = 8, SMALLEST_BYTES
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -328,7 +328,7 @@ def _is_possible() -> bool:
 def empty_cache() -> int:
     """Frees the memory that copies have left behind.
 
-    The memory of a large copy (64 kB a tensor and more, in main memory) outlives it, so that the next copy of the
+    The memory of a large copy (256 kB a tensor and more, in main memory) outlives it, so that the next copy of the
     same size need not wait for new memory: at most as much as the largest of the last eight copies took. Within
     some seconds it is marked as free for the system to take, should anybody need it, though it still counts as the
     process's own in many displays. Call this to be rid of it at once. With `TORCHCOPY_NO_MEMORY_CACHING=1` in the

@@ -11,15 +11,12 @@ from torch import Tensor
 from ... import _torch_private
 from ..copy_on_write.lazy import lazy_clones
 from .huge_pages import advise_huge_pages
-from .memory_cache import Block, cache, fits, is_in_use
+from .memory_cache import SMALLEST_BYTES, Block, cache, fits, is_in_use
 from .opaque import byte_views, clone
 from .placement import copy_placed
 
 if TYPE_CHECKING:
     from ..request import Request
-
-SMALL_BYTES = 16 << 10
-"""Below this, one call that allocates and copies is quicker; above, it pays to prepare the memory first."""
 
 
 Unwritten = list[tuple[Sequence[Tensor], Sequence[Tensor]]]
@@ -66,12 +63,12 @@ def _write(copies: Sequence[Tensor], units: Sequence[Tensor]) -> None:
 
 def _copy_here(units: Sequence[Tensor], sizes: Sequence[int], unwritten: Unwritten | None) -> list[Tensor]:
     """A copy of each unit on its own device, in its own dtype."""
-    if max(sizes) < SMALL_BYTES:
+    if max(sizes) < SMALLEST_BYTES:
         return _copy_small(units)
-    if min(sizes) >= SMALL_BYTES:
+    if min(sizes) >= SMALLEST_BYTES:
         return _copy_large(units, unwritten)
-    large = [k for k, size in enumerate(sizes) if size >= SMALL_BYTES]
-    small = [k for k, size in enumerate(sizes) if size < SMALL_BYTES]
+    large = [k for k, size in enumerate(sizes) if size >= SMALLEST_BYTES]
+    small = [k for k, size in enumerate(sizes) if size < SMALLEST_BYTES]
     copies: list[Tensor] = [units[0]] * len(units)
     for k, c in zip(large, _copy_large([units[k] for k in large], unwritten), strict=True):
         copies[k] = c
