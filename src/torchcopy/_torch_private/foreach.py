@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -12,30 +12,39 @@ from .self_checks import works
 
 def foreach_copy_(targets: Sequence[Tensor], sources: Sequence[Tensor], *, non_blocking: bool = False) -> None:
     """Copies `sources[i]` into `targets[i]` for all i, in one call where torch can."""
-    if targets and works("torch._foreach_copy_"):
-        try:
-            torch._foreach_copy_(list(targets), list(sources), non_blocking=non_blocking)
-        except RuntimeError:
-            if not _refuses_lists_with(targets):
-                raise
-        else:
-            return
+
+    def together() -> None:
+        torch._foreach_copy_(list(targets), list(sources), non_blocking=non_blocking)
+
+    if _in_one_call("torch._foreach_copy_", together, targets):
+        return
     for target, source in zip(targets, sources, strict=True):
         target.copy_(source, non_blocking=non_blocking)
 
 
 def foreach_lerp_(targets: Sequence[Tensor], ends: Sequence[Tensor], weight: float) -> None:
     """`targets[i].lerp_(ends[i], weight)` for all i, in one call where torch can."""
-    if targets and works("torch._foreach_lerp_"):
-        try:
-            torch._foreach_lerp_(list(targets), list(ends), weight)
-        except RuntimeError:
-            if not _refuses_lists_with(targets):
-                raise
-        else:
-            return
+
+    def together() -> None:
+        torch._foreach_lerp_(list(targets), list(ends), weight)
+
+    if _in_one_call("torch._foreach_lerp_", together, targets):
+        return
     for target, end in zip(targets, ends, strict=True):
         target.lerp_(end, weight)
+
+
+def _in_one_call(name: str, call: Callable[[], None], targets: Sequence[Tensor]) -> bool:
+    """Makes the call, if torch can; False where each target is to be written by itself."""
+    if not (targets and works(name)):
+        return False
+    try:
+        call()
+    except RuntimeError:
+        if not _refuses_lists_with(targets):
+            raise
+        return False
+    return True
 
 
 def _refuses_lists_with(targets: Iterable[Tensor]) -> bool:

@@ -54,7 +54,7 @@ def is_observed() -> bool:
     return (
         in_dispatch_mode()
         or _C._functorch.peek_interpreter_stack() is not None
-        or _C._get_tracing_state() is not None
+        or is_traced()
         or profiler_is_running()
     )
 

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torchcopy as tc
+from torchcopy.copying.tensors import opaque
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning"),
@@ -151,3 +153,16 @@ def test_a_jagged_one_has_shapes_on_the_meta_device():
     assert copied.device.type == "meta"
     assert copied.layout == torch.jagged
     assert source.values().tolist() == [1] * 5
+
+
+def test_what_a_fake_tensor_can_do_is_not_taken_for_what_a_real_one_can():
+    source = torch.arange(8, dtype=torch.uint8).view(torch.int4)
+    opaque._is_only_held.cache_clear()
+    with FakeTensorMode():
+        assert tc.copy(torch.empty(8, dtype=torch.uint8).view(torch.int4)).dtype == torch.int4
+        assert opaque._is_only_held(torch.int4)
+    copied = tc.copy(source)
+    source.view(torch.uint8).zero_()
+    assert copied.view(torch.uint8).tolist() == list(range(8))
+    copied.view(torch.uint8).fill_(9)
+    assert not source.view(torch.uint8).any()

@@ -146,3 +146,18 @@ def test_an_escape_that_is_an_error_is_found_before_values_are_copied(monkeypatc
     with pytest.raises(tc.EscapeError):
         tc.copy(model, on_escape="error")
     assert copied == []
+
+
+def test_a_memo_of_the_callers_has_values_also_after_an_escape_was_an_error():
+    model = nn.Linear(1000, 1000)
+    model.register_forward_hook(lambda *_: model.weight)
+    memo = {}
+    with pytest.raises(tc.EscapeError):
+        tc.copy(model, on_escape="error", memo=memo)
+    copied = memo[id(model.weight)]
+    assert torch.equal(copied, model.weight)
+    with torch.no_grad():
+        model.weight.zero_()
+        assert copied.any()
+        copied.fill_(2)
+    assert not model.weight.any()

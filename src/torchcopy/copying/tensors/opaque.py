@@ -128,7 +128,8 @@ def _is_only_held(dtype: torch.dtype) -> bool:
     if dtype.itemsize != 1:
         return False
     try:
-        torch.zeros(4, dtype=torch.uint8).view(dtype)[::2].clone()
+        with _torch_private.outside_modes():  # the answer is kept, and fake tensors can do what real ones cannot
+            torch.zeros(4, dtype=torch.uint8).view(dtype)[::2].clone()
     except NotImplementedError:
         return True
     except RuntimeError:  # it takes a quantizer

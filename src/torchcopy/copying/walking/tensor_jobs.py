@@ -227,12 +227,13 @@ class TensorJobs:
         if not self.sources:
             return
         sources = self.sources
-        copies = self._copies(sources, None if early else self.unwritten)
+        looked_up = early or self.walk.memo_is_shared  # by others, also after an error
+        copies = self._copies(sources, None if looked_up else self.unwritten)
         if self.request.graph == "detach":
             self._finish(sources, copies)
         for number, shell in self.shells.items():
             copies[number] = shell
-        if early or self.walk.memo_is_shared:  # somebody may look them up
+        if looked_up:
             self.walk.memo.update(zip(map(id, sources), copies, strict=True))
             self.walk.alive += sources
         for container, keys, first in self.runs:

@@ -258,7 +258,7 @@ class Walk:
     def all_at_once(self, x: Mapping[Any, Any], y: Any) -> bool:
         """Copies what programs have many of, in a few calls: tensors by name, settings; False if it is not that."""
         names = list(x)
-        if self.request.shares_something or not _NAMES.issuperset(map(type, names)):
+        if not self.quick or not _NAMES.issuperset(map(type, names)):
             return False
         values = list(x.values())
         if not _belong_together(names, values, x):
