@@ -267,7 +267,13 @@ class TensorJobs:
                 shell.data = copies[number]
             copies[number] = shell
         wanted = self.request.requires_grad
-        if _PARAMETER in set(map(type, sources)) or (wanted is None and any(map(_requires_grad, sources))):
+        classes = set(map(type, sources))
+        are_parameters = wanted is None and classes == {_PARAMETER}
+        if are_parameters and all(map(_requires_grad, sources)) and all(map(_is_leaf, sources)):
+            for c in copies:
+                c.__class__ = _PARAMETER
+                c.requires_grad = True
+        elif _PARAMETER in classes or (wanted is None and any(map(_requires_grad, sources))):
             for t, c in zip(sources, copies, strict=True):
                 if type(t) is _PARAMETER:
                     c.__class__ = _PARAMETER  # as PyTorch does when a lazy parameter materialises
@@ -307,4 +313,5 @@ def _is_copied_by_us(cls: type) -> bool:
 _PARAMETER = nn.Parameter
 _PLAIN = frozenset({Tensor, nn.Parameter})
 _requires_grad = attrgetter("requires_grad")
+_is_leaf = attrgetter("is_leaf")
 _attributes_of = attrgetter("__dict__")
