@@ -15,7 +15,10 @@ _MODULES = {
         "EscapeError",
         "EscapeWarning",
         "InputError",
+        "CorruptSnapshotError",
         "MeasurementError",
+        "RestoreError",
+        "StagingError",
         "TorchcopyError",
     ),
     # know: the catalogue and what its methods do
@@ -39,6 +42,9 @@ _MODULES = {
     "copying.deep_copy": ("copy", "fork"),
     "copying.in_place": ("copy_", "lerp_"),
     "copying.tensors.memory_cache": ("empty_cache",),
+    # keep
+    "history.history": ("History",),
+    "history.snapshot": ("Snapshot",),
     # measure
     "bench.records": ("BenchReport", "Measurement"),
     "bench.models": ("bench_model",),
@@ -50,10 +56,13 @@ __all__ = list(_HOMES)
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors
     from ._errors import CopyError as CopyError
+    from ._errors import CorruptSnapshotError as CorruptSnapshotError
     from ._errors import EscapeError as EscapeError
     from ._errors import EscapeWarning as EscapeWarning
     from ._errors import InputError as InputError
     from ._errors import MeasurementError as MeasurementError
+    from ._errors import RestoreError as RestoreError
+    from ._errors import StagingError as StagingError
     from ._errors import TorchcopyError as TorchcopyError
     from .bench.models import bench_model as bench_model
     from .bench.records import BenchReport as BenchReport
@@ -65,6 +74,8 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from .copying.in_place import copy_ as copy_
     from .copying.in_place import lerp_ as lerp_
     from .copying.tensors.memory_cache import empty_cache as empty_cache
+    from .history.history import History as History
+    from .history.snapshot import Snapshot as Snapshot
     from .semantics.advice import Advice as Advice
     from .semantics.advice import Needs as Needs
     from .semantics.advice import advise as advise

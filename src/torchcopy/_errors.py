@@ -46,3 +46,21 @@ class EscapeWarning(UserWarning):
     """A copy can still reach the tensors of its source: through a closure, a default argument, a weak reference."""
 
     __module__ = "torchcopy"
+
+
+class RestoreError(TorchcopyError, ValueError):
+    """A snapshot does not fit the objects that it was to be written into. Nothing was changed."""
+
+    __module__ = "torchcopy"
+
+
+class StagingError(TorchcopyError, RuntimeError):
+    """The thread that was to move a snapshot's bytes could not. The snapshot is not in its history any more."""
+
+    __module__ = "torchcopy"
+
+
+class CorruptSnapshotError(TorchcopyError, ValueError):
+    """A file is no snapshot, or not as it was saved. Nothing was loaded; the message names file and fault."""
+
+    __module__ = "torchcopy"

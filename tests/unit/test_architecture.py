@@ -14,8 +14,10 @@ MAY_IMPORT = {
     "semantics": set(),
     "copying": {"semantics"},
     "bench": {"semantics", "copying"},
-    "reporters": {"semantics", "copying", "bench"},
-    "commands": {"reporters", "semantics", "copying", "bench"},
+    "history": {"semantics", "copying"},
+    "integrations": {"history"},
+    "reporters": {"semantics", "copying", "bench", "history"},
+    "commands": {"reporters", "semantics", "copying", "bench", "history"},
 }
 REPORT_LIBRARIES = {"typer", "rich", "jinja2", "matplotlib"}
 PRIVATE = {"_lazy_clone", "_is_cow_tensor", "_data_address", "_storage_id", "_unsafe_set_version_counter"}
@@ -54,7 +56,7 @@ def test_imports_go_one_way(path):
     parts, libraries = _imports(path)
     rooms = {part for part in parts if part in MAY_IMPORT}
     assert rooms - {own} <= MAY_IMPORT[own]
-    if own in ("semantics", "copying", "bench"):
+    if own in ("semantics", "copying", "bench", "history"):
         assert not libraries & REPORT_LIBRARIES
 
 

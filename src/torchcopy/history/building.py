@@ -1,0 +1,61 @@
+"""Fresh objects with the state of a snapshot."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._errors import InputError
+from .parts.part import Kind
+from .parts.recognising import part_for
+from .restoring import restore
+
+
+def build(factories: Mapping[str, Callable[..., Any]], saved: Mapping[str, tuple[Kind, object]]) -> Any:
+    """The object that each factory makes, with the saved state in it; alone where it is the only one.
+
+    Raises:
+        InputError: a factory cannot be called, needs what is not built, or made another kind of object.
+        RestoreError: what it made does not fit the state.
+    """
+    if not factories:
+        raise InputError("say what to build, as in build(model=Net)")
+    built: dict[str, Any] = {}
+    waiting = dict(factories)
+    while waiting:
+        for name, factory in waiting.items():
+            needs = _needs(name, factory, factories)
+            if needs <= built.keys():
+                break
+        else:
+            raise InputError(f"the factories of {', '.join(waiting)} wait for each other")
+        del waiting[name]
+        built[name] = factory(**{need: built[need] for need in needs})
+    parts = []
+    for name, target in built.items():
+        part = part_for(name, target)
+        kind, state = saved[name]
+        if part.kind != kind:
+            raise InputError(f"`{name}` was taken from a {kind}; its factory made a {type(target).__name__}")
+        parts.append((part, state))
+    restore(parts)
+    return next(iter(built.values())) if len(built) == 1 else built
+
+
+def _needs(name: str, factory: Callable[..., Any], names: Mapping[str, object]) -> set[str]:
+    """The other parts that the factory wants to be given."""
+    if not callable(factory):
+        raise InputError(f"`{name}` must be what makes such an object, a class or a function; got {factory!r}")
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return set()
+    return {
+        p.name
+        for p in parameters
+        if p.default is p.empty
+        and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        and p.name in names
+        and p.name != name
+    }

@@ -1,0 +1,380 @@
+"""A history: snapshots of a run, taken while it goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, get_args, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._errors import InputError, StagingError
+from .._tensors import format_bytes
+from ..semantics.sources import parse_device
+from .held_bytes import storages_of
+from .held_tensors import HeldTensors, Returned
+from .parts.part import Part
+from .parts.random_numbers import SharedRandomPart
+from .parts.recognising import part_for
+from .records import HistoryReport, KeptSnapshot
+from .retention import Goal, best_of, bests, kept, parse_keep, parse_keep_best, parse_max_bytes
+from .snapshot import SavedPart, Snapshot
+from .state_trees import take_apart
+from .taking.background import StagingJob, stager
+from .taking.eager import suit, take_eager
+from .taking.lazy import take_lazy
+
+Mode = Literal["eager", "lazy", "background"]
+RNG = "rng"
+
+
+class History:
+    """Snapshots of a run: its model, its optimizer, whatever belongs to it, as they were at some moments.
+
+    `take` makes one, `Snapshot.restore` brings the run back to it. The newest are kept, and the best by a metric.
+
+    The four questions, of `take`: is storage shared? In the eager mode no; in the other two with the live tensors,
+    until somebody writes or the bytes have been moved; no write is ever seen on the other side. Is the graph kept?
+    No. Does it synchronise? The eager mode waits for the devices that it copies from. Is an input changed? No, nor
+    its version counters; in the lazy and background modes its storages become copy-on-write.
+
+    Args:
+        keep: how many of the newest snapshots are kept; None for all.
+        keep_best: the metrics by which the best snapshot is kept too: `{"val_loss": "min", "accuracy": "max"}`.
+        mode: `"eager"`: bytes are copied before `take` returns. `"lazy"`: they are copied when somebody writes, and
+            what nobody writes is shared by all snapshots. `"background"`: a thread copies them.
+        rng: whether the state of the shared random generators is a part, `"rng"`.
+        max_bytes: how much memory the snapshots may hold. The oldest go first, those that are the best by a metric
+            last; the newest stays.
+        device: where the bytes go; None for where they are.
+        objects: the parts of the run, each under a name of its own: modules, optimizers, anything with `state_dict`
+            and `load_state_dict`, random generators, tensors, dicts and lists of tensors and values.
+
+    Raises:
+        InputError: an option has no such value, or an object has no state.
+
+    Example:
+        >>> import torch, torchcopy as tc
+        >>> model = torch.nn.Linear(2, 1)
+        >>> history = tc.History(model=model, keep_best={"val_loss": "min"})
+        >>> _ = history.take(step=0, val_loss=0.5)
+        >>> with torch.no_grad():
+        ...     _ = model.weight.zero_()
+        >>> history.best("val_loss").restore()
+        >>> bool((model.weight == 0).all())
+        False
+    """
+
+    def __init__(
+        self,
+        *,
+        keep: int | None = 10,
+        keep_best: dict[str, Goal] | None = None,
+        mode: Mode = "eager",
+        rng: bool = True,
+        max_bytes: int | None = None,
+        device: str | torch.device | None = None,
+        **objects: Any,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise InputError(f"`mode` must be one of {', '.join(map(repr, get_args(Mode)))}; got {mode!r}")
+        if not isinstance(rng, bool):
+            raise InputError(f"`rng` must be True or False; got {rng!r}")
+        if rng and RNG in objects:
+            raise InputError(f"`{RNG}` is the part of the shared random generators: name yours otherwise")
+        self.keep, self.keep_best = parse_keep(keep), parse_keep_best(keep_best)
+        self.max_bytes, self.mode = parse_max_bytes(max_bytes), mode
+        self.device = None if device is None else parse_device(device)
+        if mode == "lazy" and self.device is not None:
+            raise InputError("the lazy mode moves no bytes: use mode='background' or 'eager' with `device`")
+        self._parts: dict[str, Part] = {name: part_for(name, target) for name, target in objects.items()}
+        if rng:
+            self._parts[RNG] = SharedRandomPart(RNG, None)
+        if not objects:
+            raise InputError("a history needs something to take: History(model=model, optimizer=optimizer)")
+        self._snapshots: list[Snapshot] = []
+        self._count = 0
+        self._returned = Returned()
+        self._lock = threading.RLock()
+        self._told = False
+
+    # --- taking ------------------------------------------------------------------------------------------------
+
+    def take(self, **labels: Any) -> Snapshot:
+        """Takes a snapshot now.
+
+        Args:
+            labels: what to know it by, and its metrics: `take(step=100, val_loss=0.31)`. Tensors and arrays of one
+                number become that number.
+
+        Returns:
+            The snapshot.
+
+        Raises:
+            InputError: a label is no number, string or None, or a part's state cannot be read.
+            StagingError: the bytes of an earlier snapshot could not be moved. That one is gone, this one not taken.
+        """
+        with self._lock:
+            checked = {name: _checked_label(name, value) for name, value in labels.items()}
+            self._at_safe_point()
+            tensors: list[Tensor] = []
+            with torch.no_grad():
+                saved = {
+                    name: SavedPart(part.kind, take_apart(part.state(), tensors, name))
+                    for name, part in self._parts.items()
+                }
+            once, places = _each_once(tensors)
+            held = HeldTensors([], self._returned, lazy=self.mode != "eager")
+            snapshot = Snapshot(
+                labels=checked,
+                number=self._count,
+                mode=self.mode,
+                saved=saved,
+                places=places,
+                held=held,
+                parts=self._parts,
+            )
+            self._fill(snapshot, held, once)
+            self._count += 1
+            self._keep_within_bytes()
+            return snapshot
+
+    def _at_safe_point(self) -> None:
+        """Lets go of lazy clones that are not needed any more; tells what went wrong in the background."""
+        self._returned.thread = threading.get_ident()
+        self._returned.let_go()
+        stager.let_go()
+        for snapshot in self._snapshots:
+            job = snapshot._staging
+            if job is not None and job.is_done and job.error is not None:
+                self._snapshots.remove(snapshot)
+                job.check()
+
+    def _fill(self, snapshot: Snapshot, held: HeldTensors, live: list[Tensor]) -> None:
+        """Gives the snapshot its tensors, and a place in the history; those that are not kept go."""
+        staying = kept([*self._snapshots, snapshot], self.keep, self.keep_best)
+        if snapshot not in staying:  # keep is 1 or more: it never happens
+            staying.append(snapshot)
+        known = set(map(id, staying))
+        going = [each for each in self._snapshots if id(each) not in known]
+        if self.mode == "lazy":
+            take_lazy(live, self._snapshots[-1]._held if self._snapshots else None, held)
+            self._snapshots = staying
+            return
+        buffers = self._buffers_of(going, live)
+        before = [weakref.ref(each) for each in self._snapshots]
+        if buffers:
+            self._snapshots = staying[:-1]
+        del going
+        try:
+            free = self._returned.buffers()
+            if self.mode == "eager":
+                held.tensors = take_eager(live, free, self.device)
+            else:
+                job = StagingJob(live, held, free, self.device)
+                snapshot._staging = job
+                stager.submit(job)
+        except BaseException:
+            self._snapshots = [each for ref in before if (each := ref()) is not None]
+            raise
+        self._snapshots = staying
+
+    def _buffers_of(self, going: Sequence[Snapshot], live: Sequence[Tensor]) -> bool:
+        """Whether a snapshot that goes has memory into which the new one fits: then it goes first."""
+        return any(not each._held.lazy and suit(each._held.tensors, live, self.device) for each in going)
+
+    def _keep_within_bytes(self) -> None:
+        limit = self.max_bytes
+        if limit is None:
+            return
+        while len(self._snapshots) > 1 and self.nbytes > limit:
+            best = set(map(id, bests(self._snapshots, self.keep_best)))
+            old = self._snapshots[:-1]
+            self._snapshots.remove(next((each for each in old if id(each) not in best), old[0]))
+        if not self._told and self.nbytes > limit:
+            self._told = True
+            warnings.warn(
+                f"the newest snapshot alone holds {format_bytes(self.nbytes)}, more than "
+                f"max_bytes={format_bytes(limit)}",
+                stacklevel=3,
+            )
+
+    # --- what there is -----------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._snapshots)
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        return iter(tuple(self._snapshots))
+
+    @overload
+    def __getitem__(self, index: int) -> Snapshot: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Snapshot]: ...
+    def __getitem__(self, index: int | slice) -> Snapshot | list[Snapshot]:
+        try:
+            return self._snapshots[index]
+        except IndexError:
+            raise IndexError(f"there is no snapshot {index}: the history has {len(self)}") from None
+
+    def __repr__(self) -> str:
+        return f"<History of {', '.join(self._parts)}: {len(self)} snapshots, {self.mode}>"
+
+    def best(self, metric: str, goal: Goal | None = None) -> Snapshot:
+        """The kept snapshot with the best value of a metric; the first of those that are equal.
+
+        Args:
+            metric: a label of the snapshots.
+            goal: `"min"` or `"max"`; None for what `keep_best` says.
+
+        Raises:
+            InputError: nobody said what is best, or no snapshot has a number there.
+        """
+        goal = goal or self.keep_best.get(metric)
+        if goal not in ("min", "max"):
+            raise InputError(f"say what is best: history.best({metric!r}, 'min') or 'max'; got {goal!r}")
+        found = best_of(self._snapshots, metric, goal)
+        if found is None:
+            known = sorted({name for each in self._snapshots for name in each.metrics})
+            raise InputError(
+                f"no snapshot has a number for {metric!r}: there are {', '.join(map(repr, known)) or 'no metrics'}"
+            )
+        return found
+
+    def at(self, **labels: Any) -> Snapshot:
+        """The newest snapshot with these labels: `history.at(step=100)`.
+
+        Raises:
+            InputError: none has them, or none were given.
+        """
+        if not labels:
+            raise InputError("say which snapshot, as in history.at(step=100)")
+        for snapshot in reversed(self._snapshots):
+            if all(name in snapshot.labels and snapshot.labels[name] == value for name, value in labels.items()):
+                return snapshot
+        wanted = ", ".join(f"{name}={value!r}" for name, value in labels.items())
+        there = "; ".join(
+            ", ".join(f"{name}={each.labels[name]!r}" for name in labels if name in each.labels) or "no such label"
+            for each in self._snapshots
+        )
+        raise InputError(f"no snapshot has {wanted}: there are {there or 'none'}")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the snapshots hold: shared ones once, and those that live tensors have not at all."""
+        held = storages_of(t for each in self._snapshots for t in each._tensors())
+        for address in self._live_addresses() & held.keys():
+            del held[address]
+        return sum(held.values())
+
+    def report(self) -> HistoryReport:
+        """What each snapshot holds, and all of them together."""
+        live = self._live_addresses()
+        each_held = [storages_of(each._tensors()) for each in self._snapshots]
+        best: dict[int, list[str]] = {}
+        for metric, goal in self.keep_best.items():
+            found = best_of(self._snapshots, metric, goal)
+            if found is not None:
+                best.setdefault(id(found), []).append(metric)
+        counts: dict[int, int] = {}
+        for held in each_held:
+            for address in held:
+                counts[address] = counts.get(address, 0) + 1
+        listed = tuple(
+            KeptSnapshot(
+                each.number,
+                dict(each.labels),
+                tuple(best.get(id(each), ())),
+                sum(size for address, size in held.items() if counts[address] == 1 and address not in live),
+            )
+            for each, held in zip(self._snapshots, each_held, strict=True)
+        )
+        return HistoryReport(self.mode, self.nbytes, listed)
+
+    def _live_addresses(self) -> set[int]:
+        """Where the live tensors' bytes are; empty in the eager mode, which shares none."""
+        if self.mode == "eager":
+            return set()
+        tensors: list[Tensor] = []
+        with torch.no_grad():
+            for name, part in self._parts.items():
+                take_apart(part.state(), tensors, name)
+        return set(storages_of(tensors))
+
+    # --- what is done with them ----------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Returns when the bytes of all snapshots are where they are to be.
+
+        Raises:
+            StagingError: some could not be moved. Their snapshots are gone.
+        """
+        failed: StagingError | None = None
+        for snapshot in tuple(self._snapshots):
+            try:
+                snapshot.wait()
+            except StagingError as error:
+                failed = failed or error
+                with contextlib.suppress(ValueError):
+                    self._snapshots.remove(snapshot)
+        self._returned.let_go()
+        if failed is not None:
+            raise failed
+
+    def remove(self, snapshot: Snapshot) -> None:
+        """Takes a snapshot out of the history.
+
+        Raises:
+            InputError: it is not in it.
+        """
+        with self._lock:
+            if snapshot not in self._snapshots:
+                raise InputError(f"{snapshot!r} is not in this history")
+            self._snapshots.remove(snapshot)
+
+    def clear(self) -> None:
+        """Takes all snapshots out of the history, and gives their memory back."""
+        with self._lock:
+            self._snapshots = []
+            self._returned.clear()
+
+
+def _each_once(tensors: list[Tensor]) -> tuple[list[Tensor], Sequence[int]]:
+    """The tensors without repetitions, and for each place the number of its tensor among those."""
+    ids = list(map(id, tensors))
+    if len(set(ids)) == len(ids):
+        return tensors, range(len(tensors))
+    numbers_of: dict[int, int] = {}
+    once: list[Tensor] = []
+    places = []
+    for identity, t in zip(ids, tensors, strict=True):
+        number = numbers_of.get(identity)
+        if number is None:
+            number = numbers_of[identity] = len(once)
+            once.append(t)
+        places.append(number)
+    return once, places
+
+
+def _checked_label(name: str, value: Any) -> Any:
+    """The label as a value that can be kept and saved.
+
+    Raises:
+        InputError: it is none.
+    """
+    if isinstance(value, (Tensor, np.ndarray, np.generic)):
+        size = value.numel() if isinstance(value, Tensor) else value.size
+        if size != 1:
+            raise InputError(f"`{name}` must be a number, a string or None; got one with {size} elements")
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise InputError(f"`{name}` must be a number, a string or None; got {type(value).__name__}: {value!r}")

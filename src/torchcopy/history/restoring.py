@@ -1,0 +1,83 @@
+"""How a snapshot gets back into the live objects: everything is checked, then everything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from .. import _torch_private
+from .._errors import RestoreError
+from ..copying.in_place import copy_
+from .parts.part import Load, Part, RestorePlan
+
+_LISTED = 30
+
+
+def restore(parts: Sequence[tuple[Part, object]]) -> None:
+    """Writes each saved state, which is only read, into its part.
+
+    Raises:
+        RestoreError: some do not fit, or an object refused its state. Nothing was changed.
+    """
+    plans = [part.plan(saved) for part, saved in parts]
+    differences = [line for plan in plans for line in plan.differences]
+    if differences:
+        raise RestoreError(_message(differences))
+    _load([load for plan in plans for load in plan.loads], plans)
+    for plan in plans:
+        for action in plan.actions:
+            action()
+    with torch.no_grad():
+        for part, _ in parts:
+            for leaf in part.gradients_of():
+                leaf.grad = None
+
+
+def _message(differences: Sequence[str]) -> str:
+    if len(differences) == 1:
+        return f"nothing was restored: {differences[0]}"
+    listed = "".join(f"\n  {line}" for line in differences[:_LISTED])
+    more = f"\n  … and {len(differences) - _LISTED} more" if len(differences) > _LISTED else ""
+    return f"nothing was restored, as {len(differences)} things do not match:{listed}{more}"
+
+
+def _load(loads: Sequence[Load], plans: Iterable[RestorePlan]) -> None:
+    """Calls what is not ours, and writes the tensors; where one raises, those before it get back what they had."""
+    done: list[Load] = []
+    path = "tensors"
+    try:
+        for load in loads:
+            path = load.path
+            done.append(load)
+            load.load()
+        path = "tensors"
+        _write([pair for plan in plans for pair in plan.pairs])
+    except BaseException as error:
+        for load in reversed(done):
+            load.undo()
+        if not isinstance(error, Exception):
+            raise
+        message = f"nothing was restored: {path} refused its state: {type(error).__name__}: {error}"
+        raise RestoreError(message) from error
+
+
+def _write(pairs: Sequence[tuple[str, Tensor, Tensor]]) -> None:
+    """Writes each live tensor, once; those that still have the saved bytes are left alone."""
+    once = {id(live): (live, saved) for _, live, saved in pairs}
+    changed = [(live, saved) for live, saved in once.values() if not _is_unchanged(live, saved)]
+    if changed:
+        copy_([live for live, _ in changed], [saved for _, saved in changed])
+
+
+def _is_unchanged(live: Tensor, saved: Tensor) -> bool:
+    """Whether `live` still shares the bytes of the lazy clone `saved`: then they have the same values."""
+    try:
+        return (
+            _torch_private.storage_address(live) == _torch_private.storage_address(saved) != 0
+            and live.stride() == saved.stride()
+            and live.storage_offset() == saved.storage_offset()
+        )
+    except RuntimeError:  # no storage, or no strides
+        return False

@@ -1,0 +1,285 @@
+"""Bytes that a thread moves while the program trains on.
+
+The call makes lazy clones. A thread copies from them into memory of the snapshot's own; it only reads. The clones
+are let go by the thread that trains, at the next safe point: a `take`, a `wait`, the moment before an optimizer
+writes. What has been let go by then is not copied by the write.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.hooks import RemovableHandle
+
+from ... import _torch_private
+from ..._errors import StagingError
+from ...copying.copy_on_write import anchors
+from ...copying.request import Request
+from ...copying.tensors.tensor_copies import copy_tensors
+from ..held_tensors import HeldTensors
+from .eager import fill, suit
+
+_CHUNK_BYTES = 32 << 20
+_LAZY = Request(memory="lazy")
+
+
+class StagingJob:
+    """One snapshot's way from lazy clones to memory of its own.
+
+    Attributes:
+        error: what the thread ran into.
+    """
+
+    def __init__(
+        self, live: Sequence[Tensor], held: HeldTensors, buffers: list[Tensor] | None, device: torch.device | None
+    ) -> None:
+        self.error: BaseException | None = None
+        self._held = held
+        self._device = device
+        self._thread = threading.get_ident()
+        self._finished = threading.Event()
+        self._lock = threading.Lock()
+        clones = copy_tensors(live, _LAZY)
+        held.tensors = clones
+        # Copied at once are those that could not be lazy: they are where they belong, unless that is elsewhere.
+        self._at_once = [not (_is_strided(c) and _torch_private.is_lazy(c)) for c in clones]
+        held.at_once = {id(c) for c, own in zip(clones, self._at_once, strict=True) if own}
+        self._clones: list[Tensor | None] = list(clones)
+        self._live: list[Tensor | None] = list(live)
+        self._staged: list[Tensor | None] = [None] * len(clones)
+        if buffers is not None and suit(buffers, live, device):
+            self._buffers: list[Tensor] | None = buffers
+        else:
+            self._buffers = None
+        self._chunks = deque(_chunks(clones))
+        self._done: deque[range] = deque()
+        self._ready_event = _recorded_event(live)
+
+    # --- on the thread -----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Moves the bytes. On any thread, once; a forked child runs what its parent's thread had begun."""
+        with self._lock:
+            try:
+                self._move()
+            except BaseException as error:  # noqa: BLE001  # handed to the thread that trains
+                self.error = error
+            finally:
+                self._finished.set()
+
+    def _move(self) -> None:
+        stream = _side_stream(self._ready_event)
+        while self._chunks:
+            chunk = self._chunks[0]
+            sources = [self._clones[k] for k in chunk]
+            copies = self._copied(chunk, [t for t in sources if t is not None], stream)
+            for k, c in zip(chunk, copies, strict=True):
+                self._staged[k] = c
+            del sources  # the thread that trains is to let go of the last one
+            self._chunks.popleft()
+            self._done.append(chunk)
+
+    def _copied(self, chunk: range, sources: list[Tensor], stream: torch.cuda.Stream | None) -> list[Tensor]:
+        if self._buffers is not None:
+            targets = [self._buffers[k] for k in chunk]
+            with _on(stream):
+                fill(targets, sources)
+            return targets
+        moved = self._device
+        with _on(stream):
+            if moved is None:
+                lazy = [c for k, c in zip(chunk, sources, strict=True) if not self._at_once[k]]
+                copies = iter(copy_tensors(lazy, Request()) if lazy else ())
+                return [c if self._at_once[k] else next(copies) for k, c in zip(chunk, sources, strict=True)]
+            if moved.type == "cpu" and any(t.is_cuda for t in sources):
+                return _to_pinned(sources)
+            return copy_tensors(sources, Request(device=moved))
+
+    # --- on the thread that trains -------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the thread is through with it."""
+        return self._finished.is_set()
+
+    def wait(self) -> None:
+        """Returns when the bytes are there; lets go of the lazy clones if this is the thread that trains.
+
+        Raises:
+            StagingError: the thread ran into an error.
+        """
+        if not self._finished.is_set() and not stager.is_running():
+            self.run()  # in a forked process: the thread stayed with the parent
+        self._finished.wait()
+        if threading.get_ident() == self._thread:
+            self.let_go()
+        self.check()
+
+    def check(self) -> None:
+        """Raises the error that the thread ran into, if any.
+
+        Raises:
+            StagingError: there is one.
+        """
+        if self.error is not None:
+            raise StagingError(
+                f"the bytes of a snapshot could not be moved: {type(self.error).__name__}: {self.error}"
+            ) from self.error
+
+    def let_go(self) -> bool:
+        """Lets go of the lazy clones that have been copied. True if none is left. For the thread that trains."""
+        while self._done:
+            chunk = self._done.popleft()
+            free: list[Tensor] = []
+            tensors = self._held.tensors
+            for k in chunk:
+                staged, live = self._staged[k], self._live[k]
+                if staged is not None:
+                    tensors[k] = staged
+                if live is not None and not self._at_once[k]:
+                    free.append(live)
+                self._clones[k] = self._live[k] = None
+            anchors.let_go(free)
+        if not self._finished.is_set():
+            return False
+        if self.error is None:
+            self._held.lazy = False  # from now on the memory is its own
+        self._clones, self._live = [], []
+        return True
+
+
+def _chunks(clones: Sequence[Tensor]) -> list[range]:
+    """Runs of tensors that are copied together."""
+    found, start, size = [], 0, 0
+    for k, t in enumerate(clones):
+        size += t.nbytes if _is_strided(t) else 0
+        if size >= _CHUNK_BYTES:
+            found.append(range(start, k + 1))
+            start, size = k + 1, 0
+    if start < len(clones):
+        found.append(range(start, len(clones)))
+    return found
+
+
+def _is_strided(t: Tensor) -> bool:
+    return t.layout is torch.strided and not t.is_nested
+
+
+# --- devices ---------------------------------------------------------------------------------------------------
+
+
+def _recorded_event(live: Sequence[Tensor]) -> torch.cuda.Event | None:
+    """An event after all that the current stream was told to do with the live tensors; None without a GPU."""
+    if not any(t.is_cuda for t in live):
+        return None
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+def _side_stream(event: torch.cuda.Event | None) -> torch.cuda.Stream | None:
+    if event is None:
+        return None
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_event(event)
+    return stream
+
+
+class _on:  # noqa: N801  # a context manager
+    """Runs the body on a stream, and waits for what it began there."""
+
+    def __init__(self, stream: torch.cuda.Stream | None) -> None:
+        self._stream = stream
+        self._context = None if stream is None else torch.cuda.stream(stream)
+
+    def __enter__(self) -> None:
+        if self._context is not None:
+            self._context.__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *error: object) -> None:
+        if self._context is not None and self._stream is not None:
+            self._stream.synchronize()
+            self._context.__exit__(*error)
+
+
+def _to_pinned(sources: Sequence[Tensor]) -> list[Tensor]:
+    """Copies in page-locked memory: the GPU writes there by itself."""
+    copies = [torch.empty_like(t, device="cpu", pin_memory=t.is_cuda) for t in sources]
+    for c, t in zip(copies, sources, strict=True):
+        c.copy_(t, non_blocking=True)
+    return copies
+
+
+# --- the thread ------------------------------------------------------------------------------------------------
+
+
+class Stager:
+    """The thread that moves bytes while there are any, and the hook that lets go before an optimizer writes.
+
+    The thread is no daemon: the interpreter waits for it, so that no snapshot is left half moved.
+    """
+
+    def __init__(self) -> None:
+        self._start_anew()
+        self._unfinished: list[StagingJob] = []  # for the thread that trains: clones to let go of
+        self._hook: RemovableHandle | None = None
+
+    def _start_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[StagingJob] = deque()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: StagingJob) -> None:
+        """Has the job run on the thread."""
+        self._unfinished.append(job)
+        if self._hook is None:
+            self._hook = register_optimizer_step_pre_hook(self._before_step)
+        with self._lock:
+            self._waiting.append(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="torchcopy-staging")
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                job = self._waiting.popleft()
+            job.run()
+            del job
+
+    def is_running(self) -> bool:
+        """Whether there is a thread that will do what is waiting."""
+        return self._thread is not None
+
+    def _before_step(self, *_: object) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Lets go of the lazy clones that have been copied, of all jobs of this thread."""
+        here = threading.get_ident()
+        for job in tuple(self._unfinished):
+            if job._thread == here and job.let_go():
+                self._unfinished.remove(job)
+        if not self._unfinished and self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    def after_fork_in_child(self) -> None:
+        """Forgets the thread, which stayed with the parent; jobs that it had not done are run by who waits."""
+        self._start_anew()
+        for job in self._unfinished:
+            job._lock = threading.Lock()
+
+
+stager = Stager()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=stager.after_fork_in_child)
