@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 T = TypeVar("T")
+Geometry = tuple[list[int], list[torch.Size], list[tuple[int, ...]], list[Any], list[torch.dtype]]
+"""Of many tensors: addresses of their storages, shapes, strides, offsets, dtypes."""
 
 
 class Returned:
@@ -67,22 +70,21 @@ class HeldTensors:
     Attributes:
         tensors: each once.
         lazy: whether they are lazy clones, or may be.
-        addresses: of lazy ones, by the address of their bytes: it tells whether the live tensor still has these.
+        geometry: of lazy ones: where their bytes are tells whether the live tensors still have these.
         at_once: ids of those that were copied at once, though not the eager mode took them; found out when it is
             asked for, if the mode does not know them anyway.
     """
 
-    __slots__ = ("__weakref__", "addresses", "at_once", "lazy", "returned", "tensors")
+    __slots__ = ("__weakref__", "at_once", "geometry", "lazy", "returned", "tensors")
 
     def __init__(self, tensors: list[Tensor], returned: Returned | None = None, *, lazy: bool = False) -> None:
         self.tensors = tensors
         self.lazy = lazy
         self.returned = returned
-        self.addresses: dict[int, Tensor] = {}
+        self.geometry: Geometry | None = None
         self.at_once: set[int] | None = None
 
     def __del__(self) -> None:
         returned = self.returned
         if returned is not None:
-            self.addresses = {}
             returned.give_back(self.tensors, lazy=self.lazy)

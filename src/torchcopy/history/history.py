@@ -19,6 +19,7 @@ from .._tensors import format_bytes
 from ..semantics.sources import parse_device
 from .held_bytes import storages_of
 from .held_tensors import HeldTensors, Returned
+from .overview import TakenSnapshot
 from .parts.part import Part
 from .parts.random_numbers import SharedRandomPart
 from .parts.recognising import part_for
@@ -99,6 +100,7 @@ class History:
         if not objects:
             raise InputError("a history needs something to take: History(model=model, optimizer=optimizer)")
         self._snapshots: list[Snapshot] = []
+        self._taken: list[tuple[int, dict[str, Any]]] = []
         self._count = 0
         self._returned = Returned()
         self._lock = threading.RLock()
@@ -142,6 +144,7 @@ class History:
             )
             self._fill(snapshot, held, once)
             self._count += 1
+            self._taken.append((snapshot.number, snapshot.labels))
             self._keep_within_bytes()
             return snapshot
 
@@ -266,6 +269,12 @@ class History:
         raise InputError(f"no snapshot has {wanted}: there are {there or 'none'}")
 
     @property
+    def records(self) -> tuple[TakenSnapshot, ...]:
+        """Number and labels of all snapshots that were taken, also of those that are not kept any more."""
+        here = {each.number for each in self._snapshots}
+        return tuple(TakenSnapshot(number, dict(labels), number in here) for number, labels in self._taken)
+
+    @property
     def nbytes(self) -> int:
         """Bytes that the snapshots hold: shared ones once, and those that live tensors have not at all."""
         held = storages_of(t for each in self._snapshots for t in each._tensors())
@@ -339,9 +348,10 @@ class History:
             self._snapshots.remove(snapshot)
 
     def clear(self) -> None:
-        """Takes all snapshots out of the history, and gives their memory back."""
+        """Takes all snapshots out of the history, their records too, and gives their memory back."""
         with self._lock:
             self._snapshots = []
+            self._taken = []
             self._returned.clear()
 
 

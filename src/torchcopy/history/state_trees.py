@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, product
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..copying.deep_copy import copy
 from ..copying.walking.walk import IMMUTABLE
 
 _PLAIN: Final = frozenset({Tensor, torch.nn.Parameter})
+_MANY: Final = 4  # dicts that may be a table
 _DEEPEST: Final = 200  # containers inside each other: a state that holds itself has no end
 
 
@@ -37,6 +38,15 @@ class Slots:
 
     kind: type
     names: tuple[Any, ...]
+    first: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlotTable:
+    """A dict of dicts with the same names, each name a tensor: the state of an optimizer."""
+
+    names: tuple[Any, ...]
+    inner: tuple[Any, ...]
     first: int
 
 
@@ -81,7 +91,7 @@ class Settings:
     settings: list[dict[Any, Any]]
 
 
-Node = Slot | Slots | MappingNode | SequenceNode | Value | Values | Settings
+Node = Slot | Slots | SlotTable | MappingNode | SequenceNode | Value | Values | Settings
 
 
 def take_apart(state: Any, tensors: list[Tensor], path: str) -> Node:
@@ -107,7 +117,13 @@ def _node(x: Any, tensors: list[Tensor], path: str, depth: int) -> Node:
             return Values(x if cls is tuple else x.copy())
         _check_depth(depth, path)
         return SequenceNode(cls, tuple(_node(a, tensors, f"{path}[{k}]", depth + 1) for k, a in enumerate(x)))
-    return Value(copy(x, on_escape="ignore"))
+    return Value(_copied(x))
+
+
+def _copied(x: Any) -> Any:
+    if type(x) is np.ndarray and x.dtype != object:
+        return x.copy()
+    return copy(x, on_escape="ignore")
 
 
 def _mapping(x: dict[Any, Any], cls: type, tensors: list[Tensor], path: str, depth: int) -> Node:
@@ -122,10 +138,24 @@ def _mapping(x: dict[Any, Any], cls: type, tensors: list[Tensor], path: str, dep
         return MappingNode(cls, (), (slots,), _node(x.__dict__, tensors, path, depth + 1))
     if _are_settings(values) and (cls is dict or not x.__dict__):
         return Settings(cls, names, list(map(dict.copy, values)))
+    if cls is dict and (table := _table(names, values, tensors)) is not None:
+        return table
     _check_depth(depth, path)
     children = tuple([_node(a, tensors, f"{path}[{k!r}]", depth + 1) for k, a in x.items()])
     attributes = None if cls is dict or not x.__dict__ else _node(x.__dict__, tensors, path, depth + 1)
     return MappingNode(cls, names, children, attributes)
+
+
+def _table(names: tuple[Any, ...], rows: Collection[Any], tensors: list[Tensor]) -> SlotTable | None:
+    if len(names) < _MANY or not {dict}.issuperset(map(type, rows)):
+        return None
+    inner = set(map(tuple, rows))
+    found = list(chain.from_iterable(map(dict.values, rows)))
+    if len(inner) != 1 or not found or not _PLAIN.issuperset(map(type, found)):
+        return None
+    first = len(tensors)
+    tensors += found
+    return SlotTable(names, inner.pop(), first)
 
 
 def _are_settings(values: Iterable[Any]) -> bool:
@@ -146,8 +176,15 @@ def put_together(node: Node, tensors: Sequence[Any]) -> Any:
             return tensors[number]
         case Slots(kind, names, first):
             return kind(zip(names, tensors[first : first + len(names)], strict=True))
+        case SlotTable(names, inner, first):
+            return {
+                name: dict(zip(inner, tensors[start : start + len(inner)], strict=True))
+                for name, start in zip(
+                    names, range(first, first + len(names) * len(inner), len(inner)), strict=True
+                )
+            }
         case Value(value):
-            return value if type(value) in IMMUTABLE else copy(value, on_escape="ignore")
+            return value if type(value) in IMMUTABLE else _copied(value)
         case Values(values):
             return values.copy() if isinstance(values, list) else values
         case Settings(kind, names, settings):
@@ -172,6 +209,9 @@ def paths(node: Node, at: str = "") -> Iterator[tuple[int, str]]:
         case Slots(_, names, first):
             for k, name in enumerate(names):
                 yield first + k, f"{at}[{name!r}]"
+        case SlotTable(names, inner, first):
+            for k, (name, key) in enumerate(product(names, inner)):
+                yield first + k, f"{at}[{name!r}][{key!r}]"
         case SequenceNode(_, children):
             for k, child in enumerate(children):
                 yield from paths(child, f"{at}[{k}]")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from ...copying.deep_copy import copy
 from .comparing import name_differences, tensor_differences
+from .module_state import module_state
 from .part import Kind, Load, Part, RestorePlan
 
 _PERSISTENT, _OTHERS = "state_dict", "non_persistent"
-_gradient = attrgetter("grad")
 
 
 class ModulePart(Part):
@@ -23,24 +22,16 @@ class ModulePart(Part):
 
     def state(self) -> dict[str, Any]:
         """The two parts of the state, with the live tensors themselves where PyTorch hands them out."""
-        state: dict[str, Any] = {_PERSISTENT: self._state_dict()}
-        others = _non_persistent_buffers(self.target)
-        if others:
-            state[_OTHERS] = others
-        return state
-
-    def _state_dict(self) -> Any:
-        if type(self.target).state_dict is nn.Module.state_dict:
-            return self.target.state_dict(keep_vars=True)
-        return self.target.state_dict()
+        state, others = module_state(self.target)
+        return {_PERSISTENT: state, _OTHERS: others} if others else {_PERSISTENT: state}
 
     def plan(self, saved: Any) -> RestorePlan:
         """In place where the state's tensors are the module's own; else through `load_state_dict`."""
         plan = RestorePlan()
-        live, wanted = self._state_dict(), saved[_PERSISTENT]
+        (live, others), wanted = module_state(self.target), saved[_PERSISTENT]
         plan.differences += name_differences(self.name, live, wanted)
         plan.differences += tensor_differences(self.name, live, wanted)
-        others, wanted_others = _non_persistent_buffers(self.target), saved.get(_OTHERS, {})
+        wanted_others = saved.get(_OTHERS, {})
         plan.differences += name_differences(self.name, others, wanted_others)
         plan.differences += tensor_differences(self.name, others, wanted_others)
         if plan.differences:
@@ -68,15 +59,3 @@ class ModulePart(Part):
     def gradients_of(self) -> list[Tensor]:
         """The parameters."""
         return list(self.target.parameters())
-
-
-def _non_persistent_buffers(module: nn.Module) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
-    if not any(m._non_persistent_buffers_set for m in module.modules()):
-        return found
-    for prefix, m in module.named_modules():
-        for name in m._non_persistent_buffers_set:
-            buffer = m._buffers.get(name)
-            if buffer is not None:
-                found[f"{prefix}.{name}" if prefix else name] = buffer
-    return found

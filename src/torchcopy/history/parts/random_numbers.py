@@ -64,7 +64,7 @@ class SharedRandomPart(Part):
     def state(self) -> dict[str, Any]:
         """The state of each generator that has been used."""
         state: dict[str, Any] = {
-            "torch": torch.get_rng_state(),
+            "torch": torch.get_rng_state().numpy(),  # an array: small, and always another one
             "numpy": np.random.get_state(legacy=False),
             "python": random.getstate(),
         }
@@ -96,7 +96,7 @@ def _set_cuda(states: list[Tensor]) -> None:
 
 
 _SETTERS: dict[str, Callable[[Any], object]] = {
-    "torch": lambda state: torch.set_rng_state(state.cpu()),
+    "torch": lambda state: torch.set_rng_state(torch.from_numpy(state)),
     "numpy": np.random.set_state,
     "python": random.setstate,
     "cuda": _set_cuda,

@@ -15,10 +15,10 @@ from torch import Tensor
 from ... import _torch_private
 from ...copying.request import Request
 from ...copying.tensors.tensor_copies import copy_tensors
-from ..held_tensors import HeldTensors
+from ..held_tensors import Geometry, HeldTensors
 
 _LAZY = Request(memory="lazy")
-_dtype = attrgetter("dtype")
+_shape, _dtype = attrgetter("shape"), attrgetter("dtype")
 
 
 def take_lazy(live: Sequence[Tensor], before: HeldTensors | None, held: HeldTensors) -> None:
@@ -29,42 +29,35 @@ def take_lazy(live: Sequence[Tensor], before: HeldTensors | None, held: HeldTens
     if not live:
         return
     try:
-        addresses = _torch_private.storage_addresses(live)
-    except RuntimeError:  # one has no storage
+        geometry = geometry_of(live)
+    except RuntimeError:  # one has no storage, or no strides
         held.tensors = copy_tensors(live, _LAZY)
         return
-    known = before.addresses if before is not None else {}
-    shared = [known[a] for a in addresses if a in known]
-    if len(shared) == len(live) and _are_alike(live, shared):
-        held.tensors = shared
-    elif not shared:
+    if before is None or before.geometry is None:
         held.tensors = copy_tensors(live, _LAZY)
-    else:
-        there = map(known.get, addresses)
-        found = [c if c is not None and _is_alike(t, c) else None for t, c in zip(live, there, strict=True)]
-        made = iter(copy_tensors([t for t, c in zip(live, found, strict=True) if c is None], _LAZY))
-        held.tensors = [next(made) if c is None else c for c in found]
-    here = _torch_private.storage_addresses(held.tensors)
-    held.addresses = dict(zip(here, held.tensors, strict=True))
+        held.geometry = geometry_of(held.tensors)
+        return
+    if geometry == before.geometry:
+        held.tensors, held.geometry = before.tensors, before.geometry
+        return
+    known = dict(zip(zip(*before.geometry, strict=True), before.tensors, strict=True))
+    found = list(map(known.get, zip(*geometry, strict=True)))
+    changed = [t for t, c in zip(live, found, strict=True) if c is None]
+    made = iter(copy_tensors(changed, _LAZY) if changed else ())
+    held.tensors = [next(made) if c is None else c for c in found]
+    held.geometry = geometry_of(held.tensors)
 
 
-def _are_alike(live: Sequence[Tensor], clones: Sequence[Tensor]) -> bool:
-    """Whether each tensor sees its bytes as the clone does; False where that takes a closer look."""
+def geometry_of(tensors: Sequence[Tensor]) -> Geometry:
+    """Where the bytes of each tensor are, and how it sees them: what a lazy clone has in common with its source.
+
+    Raises:
+        RuntimeError: one has no storage, or no strides.
+    """
     return (
-        all(map(Tensor.is_same_size, live, clones))
-        and all(map(Tensor.is_contiguous, live))
-        and all(map(Tensor.is_contiguous, clones))
-        and list(map(Tensor.storage_offset, live)) == list(map(Tensor.storage_offset, clones))
-        and list(map(_dtype, live)) == list(map(_dtype, clones))
-    )
-
-
-def _is_alike(t: Tensor, clone: Tensor) -> bool:
-    return (
-        t.shape == clone.shape
-        and t.stride() == clone.stride()
-        and t.storage_offset() == clone.storage_offset()
-        and t.dtype == clone.dtype
-        and t.is_conj() == clone.is_conj()
-        and t.is_neg() == clone.is_neg()
+        _torch_private.storage_addresses(tensors),
+        list(map(_shape, tensors)),
+        list(map(Tensor.stride, tensors)),
+        list(map(Tensor.storage_offset, tensors)),
+        list(map(_dtype, tensors)),
     )
