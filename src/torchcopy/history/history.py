@@ -23,6 +23,7 @@ from .overview import TakenSnapshot
 from .parts.part import Part
 from .parts.random_numbers import SharedRandomPart
 from .parts.recognising import part_for
+from .places import Places
 from .records import HistoryReport, KeptSnapshot
 from .retention import Goal, best_of, bests, kept, parse_keep, parse_keep_best, parse_max_bytes
 from .snapshot import SavedPart, Snapshot
@@ -104,6 +105,7 @@ class History:
         self._count = 0
         self._returned = Returned()
         self._lock = threading.RLock()
+        self._places = Places()
         self._told = False
 
     # --- taking ------------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ class History:
                     name: SavedPart(part.kind, take_apart(part.state(), tensors, name))
                     for name, part in self._parts.items()
                 }
-            once, places = _each_once(tensors)
+            once, places = self._places.each_once(tensors)
             held = HeldTensors([], self._returned, lazy=self.mode != "eager")
             snapshot = Snapshot(
                 labels=checked,
@@ -353,23 +355,6 @@ class History:
             self._snapshots = []
             self._taken = []
             self._returned.clear()
-
-
-def _each_once(tensors: list[Tensor]) -> tuple[list[Tensor], Sequence[int]]:
-    """The tensors without repetitions, and for each place the number of its tensor among those."""
-    ids = list(map(id, tensors))
-    if len(set(ids)) == len(ids):
-        return tensors, range(len(tensors))
-    numbers_of: dict[int, int] = {}
-    once: list[Tensor] = []
-    places = []
-    for identity, t in zip(ids, tensors, strict=True):
-        number = numbers_of.get(identity)
-        if number is None:
-            number = numbers_of[identity] = len(once)
-            once.append(t)
-        places.append(number)
-    return once, places
 
 
 def _checked_label(name: str, value: Any) -> Any:
