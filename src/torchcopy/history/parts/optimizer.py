@@ -37,13 +37,7 @@ class OptimizerPart(Part):
         plan.pairs.clear()
         plan.actions.clear()
         before = copy(self.target.state_dict(), on_escape="ignore")
-        plan.loads.append(
-            Load(
-                self.name,
-                lambda: self.target.load_state_dict(copy(saved, on_escape="ignore")),
-                lambda: self.target.load_state_dict(before),
-            )
-        )
+        plan.loads.append(Load(self.name, lambda: self._load(saved), lambda: self._load(before)))
         return plan
 
     def _group_differences(self, live: list[list[Tensor]], saved: list[dict[str, Any]]) -> list[str]:
@@ -75,11 +69,25 @@ class OptimizerPart(Part):
                     lines.append(f"{path}: expected {geometry(there)} as in the object, found {geometry(value)}")
         return lines
 
+    def _load(self, saved: Any) -> None:
+        """Through `load_state_dict`. PyTorch's own casts to the dtypes of the parameters: that is taken back."""
+        self.target.load_state_dict(copy(saved, on_escape="ignore"))
+        if self._loads_as_pytorch_does():
+            loaded = self.target.state_dict()["state"]
+            for number, state in saved["state"].items():
+                _take_back_casts(loaded[number], state)
+
+    def _loads_as_pytorch_does(self) -> bool:
+        optimizer = self.target
+        return (
+            type(optimizer).load_state_dict is Optimizer.load_state_dict
+            and not optimizer._optimizer_load_state_dict_pre_hooks
+            and not optimizer._optimizer_load_state_dict_post_hooks
+        )
+
     def _writes_in_place(self, numbered: list[Tensor], saved: Any, plan: RestorePlan) -> bool:
         optimizer = self.target
-        if optimizer._optimizer_load_state_dict_pre_hooks or optimizer._optimizer_load_state_dict_post_hooks:
-            return False
-        if type(optimizer).load_state_dict is not Optimizer.load_state_dict:
+        if not self._loads_as_pytorch_does():
             return False
         for number, state in saved["state"].items():
             parameter = numbered[number] if isinstance(number, int) and number < len(numbered) else None
@@ -123,3 +131,20 @@ class OptimizerPart(Part):
                 return False
         plan.actions += [lambda name=name: into.pop(name, None) for name in live if name not in wanted]  # type: ignore[misc]
         return True
+
+
+def _take_back_casts(loaded: Any, saved: Any) -> None:
+    """Has each tensor in `loaded` be as it was saved, where it was cast when it was loaded."""
+    if isinstance(saved, dict) and isinstance(loaded, dict):
+        names = list(saved)
+    elif isinstance(saved, list) and isinstance(loaded, list) and len(saved) == len(loaded):
+        names = list(range(len(saved)))
+    else:
+        return
+    for name in names:
+        there, value = loaded[name], saved[name]
+        if isinstance(value, Tensor) and isinstance(there, Tensor):
+            if there.dtype != value.dtype:
+                loaded[name] = value.to(there.device, copy=True)
+        else:
+            _take_back_casts(there, value)
