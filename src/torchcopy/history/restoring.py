@@ -55,12 +55,21 @@ def _load(loads: Sequence[Load], plans: Iterable[RestorePlan]) -> None:
         path = "tensors"
         _write([pair for plan in plans for pair in plan.pairs])
     except BaseException as error:
-        for load in reversed(done):
-            load.undo()
+        kept = [load.path for load in reversed(done) if not _is_undone(load)]
         if not isinstance(error, Exception):
             raise
         message = f"nothing was restored: {path} refused its state: {type(error).__name__}: {error}"
+        if kept:
+            message += f"; {', '.join(kept)} refused also what it had before, and may have changed"
         raise RestoreError(message) from error
+
+
+def _is_undone(load: Load) -> bool:
+    try:
+        load.undo()
+    except Exception:  # noqa: BLE001  # somebody else's code; the others are to get back what they had
+        return False
+    return True
 
 
 def _write(pairs: Sequence[tuple[str, Tensor, Tensor]]) -> None:

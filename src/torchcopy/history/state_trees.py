@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from .._errors import InputError
 from ..copying.deep_copy import copy
@@ -98,7 +99,7 @@ def take_apart(state: Any, tensors: list[Tensor], path: str) -> Node:
     """The tree of `state`. Its tensors are appended to `tensors` as they are: nothing of them is copied.
 
     Raises:
-        InputError: the state holds itself.
+        InputError: the state holds itself, or a tensor that has no shape yet.
     """
     return _node(state, tensors, path, 0)
 
@@ -108,6 +109,8 @@ def _node(x: Any, tensors: list[Tensor], path: str, depth: int) -> Node:
     if cls in IMMUTABLE:
         return Value(x)
     if isinstance(x, Tensor):
+        if isinstance(x, (UninitializedParameter, UninitializedBuffer)):
+            raise InputError(f"{path} is uninitialized, and has no shape yet: run the module once before `take`")
         tensors.append(x)
         return Slot(len(tensors) - 1)
     if cls is dict or cls is OrderedDict:

@@ -26,20 +26,23 @@ def _reads_as_usual(cls: type[nn.Module]) -> bool:
     return known
 
 
-def module_state(module: nn.Module) -> tuple[Any, dict[str, Tensor]]:
-    """What `module.state_dict(keep_vars=True)` returns, and the buffers that are not in it, by name."""
+def module_state(module: nn.Module) -> tuple[Any, dict[str, Tensor], list[str]]:
+    """What `module.state_dict(keep_vars=True)` returns; the buffers outside of it; the names of those not set."""
     others: dict[str, Tensor] = {}
+    absent: list[str] = []
     if type(module).state_dict is not nn.Module.state_dict or "state_dict" in module.__dict__:
         state = module.state_dict()
-        _add_non_persistent(module, "", others)
-        return state, others
+        _add_the_rest(module, "", others, absent)
+        return state, others, absent
     state = OrderedDict()
     state._metadata = OrderedDict()  # type: ignore[attr-defined]
-    _read(module, "", state, state._metadata, others)  # type: ignore[attr-defined]
-    return state, others
+    _read(module, "", state, state._metadata, others, absent)  # type: ignore[attr-defined]
+    return state, others, absent
 
 
-def _read(module: nn.Module, prefix: str, state: Any, metadata: Any, others: dict[str, Tensor]) -> None:
+def _read(
+    module: nn.Module, prefix: str, state: Any, metadata: Any, others: dict[str, Tensor], absent: list[str]
+) -> None:
     own = module.__dict__
     if (
         own["_state_dict_hooks"]
@@ -48,7 +51,7 @@ def _read(module: nn.Module, prefix: str, state: Any, metadata: Any, others: dic
         or not own.keys().isdisjoint(_OWN_WAYS)
     ):
         module.state_dict(destination=state, prefix=prefix, keep_vars=True)
-        _add_non_persistent(module, prefix, others)
+        _add_the_rest(module, prefix, others, absent)
         return
     metadata[prefix[:-1]] = {"version": module._version}
     for name, t in own["_parameters"].items():
@@ -58,16 +61,19 @@ def _read(module: nn.Module, prefix: str, state: Any, metadata: Any, others: dic
     if buffers:
         left_out = own["_non_persistent_buffers_set"]
         for name, t in buffers.items():
-            if t is not None:
+            if t is None:
+                absent.append(prefix + name)
+            else:
                 (others if name in left_out else state)[prefix + name] = t
     for name, child in own["_modules"].items():
         if child is not None:
-            _read(child, f"{prefix}{name}.", state, metadata, others)
+            _read(child, f"{prefix}{name}.", state, metadata, others, absent)
 
 
-def _add_non_persistent(module: nn.Module, prefix: str, others: dict[str, Tensor]) -> None:
+def _add_the_rest(module: nn.Module, prefix: str, others: dict[str, Tensor], absent: list[str]) -> None:
     for path, m in module.named_modules(prefix=prefix.removesuffix(".")):
-        for name in m._non_persistent_buffers_set:
-            buffer = m._buffers.get(name)
-            if buffer is not None:
-                others[f"{path}.{name}" if path else name] = buffer
+        for name, t in m._buffers.items():
+            if t is None:
+                absent.append(f"{path}.{name}" if path else name)
+            elif name in m._non_persistent_buffers_set:
+                others[f"{path}.{name}" if path else name] = t
