@@ -95,7 +95,9 @@ class History:
         self.device = None if device is None else parse_device(device)
         if mode == "lazy" and self.device is not None:
             raise InputError("the lazy mode moves no bytes: use mode='background' or 'eager' with `device`")
-        self._parts: dict[str, Part] = {name: part_for(name, target) for name, target in objects.items()}
+        parts = [part_for(name, target) for name, target in objects.items()]
+        parts.sort(key=lambda part: part.kind == "generator")  # last, as data loaders draw when they are asked
+        self._parts: dict[str, Part] = {part.name: part for part in parts}
         if rng:
             self._parts[RNG] = SharedRandomPart(RNG, None)
         if not objects:

@@ -25,7 +25,9 @@ def restore(parts: Sequence[tuple[Part, object]]) -> None:
     differences = [line for plan in plans for line in plan.differences]
     if differences:
         raise RestoreError(_message(differences))
-    _load([load for plan in plans for load in plan.loads], plans)
+    loads = [(part, load) for (part, _), plan in zip(parts, plans, strict=True) for load in plan.loads]
+    loads.sort(key=lambda load: load[0].kind in ("generator", "rng"))  # last: some draw when they get their state
+    _load([load for _, load in loads], plans)
     for plan in plans:
         for action in plan.actions:
             action()

@@ -24,8 +24,12 @@ class StatefulPart(Part):
             loads=[
                 Load(
                     self.name,
-                    lambda: self.target.load_state_dict(copy(saved, on_escape="ignore")),
+                    lambda: self._load(saved),
                     lambda: self.target.load_state_dict(before),
                 )
             ]
         )
+
+    def _load(self, saved: Any) -> None:
+        self.target.load_state_dict(copy(saved, on_escape="ignore"))
+        self.target.state_dict()  # torchdata's loaders draw random numbers at their next use: let it be now
