@@ -8,13 +8,15 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, get_args, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._errors import InputError, StagingError
+from .._plots import plot_history
 from .._tensors import format_bytes
 from ..semantics.sources import parse_device
 from .held_bytes import storages_of
@@ -31,6 +33,9 @@ from .state_trees import take_apart
 from .taking.background import StagingJob, stager
 from .taking.eager import suit, take_eager
 from .taking.lazy import take_lazy
+
+if TYPE_CHECKING:
+    from .._plots import Figure
 
 Mode = Literal["eager", "lazy", "background"]
 RNG = "rng"
@@ -339,6 +344,22 @@ class History:
         self._returned.let_go()
         if failed is not None:
             raise failed
+
+    def plot(self, path: str | Path | None = None, *, part: str | None = None) -> Figure:
+        """Draws the metrics over the steps, and below them how far the weights of each layer moved.
+
+        Kept snapshots have a dot, the best a star. The heatmap has a column for each step from one kept snapshot to
+        the next: the L2 norm of a layer's change over that of the layer before, on a log scale. Needs matplotlib:
+        `pip install 'torchcopy[plots]'`. Nothing is changed; it waits for bytes that are still on their way.
+
+        Args:
+            path: a .png or .svg file to write too.
+            part: whose weights the heatmap shows; None for all modules.
+
+        Raises:
+            InputError: there is nothing to draw, no such part, no matplotlib, or the file cannot be written.
+        """
+        return plot_history(self, path, part)
 
     def remove(self, snapshot: Snapshot) -> None:
         """Takes a snapshot out of the history.

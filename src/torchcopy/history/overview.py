@@ -138,8 +138,13 @@ def _summary(snapshot: Snapshot, best: Sequence[str]) -> SnapshotSummary:
 
 
 def plain_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
-    """Labels as strict JSON can hold them: `"nan"`, `"inf"`, `"-inf"` for what is no finite number."""
-    return {name: str(v) if isinstance(v, float) and not math.isfinite(v) else v for name, v in labels.items()}
+    """Labels as strict JSON can hold them."""
+    return {name: plain_number(value) for name, value in labels.items()}
+
+
+def plain_number(value: Any) -> Any:
+    """The value itself; `"nan"`, `"inf"`, `"-inf"` for what is no finite number: strict JSON has no word for it."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def is_number(value: object) -> bool:
