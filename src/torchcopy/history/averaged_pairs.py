@@ -1,0 +1,129 @@
+"""The tensors of an average beside those of its model, and how each follows."""
+
+from __future__ import annotations
+
+from itertools import chain
+from operator import attrgetter, methodcaller
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from .._errors import InputError
+from ..copying.in_place import copy_, lerp_
+from ..copying.writing.dtype_rules import fault_of_lerp
+from ..copying.writing.matching import Matching
+from ..copying.writing.named_parts import named_tensors
+from ..copying.writing.single_pairs import Writing
+from ..copying.writing.tensor_pairs import checked_pairs
+
+_dtype, _values = attrgetter("dtype"), methodcaller("values")
+
+
+class AveragedPairs:
+    """Which tensors of an average move towards those of its model, and which are copied from them.
+
+    Nothing about either model is taken for granted: at each move every table of every module is compared with what
+    it held at the last one. Only where all hold the very same objects are the lists of the last move used again,
+    and whether shapes, dtypes and memory still go together is asked anew in any case.
+    """
+
+    def __init__(self, average: nn.Module, model: nn.Module, buffers: Literal["average", "copy", "keep"]) -> None:
+        self._average, self._model, self._buffers = average, model, buffers
+        own = set(map(id, average.buffers()))
+        named = named_tensors(average)[0]
+        self._with_infinities = {name for name, t in named.items() if id(t) in own and _holds_infinities(t)}
+        self._lists: _Lists | None = None
+
+    def move(self, share: float) -> None:
+        """Moves the average by `share` towards the model; 1 copies it.
+
+        Raises:
+            InputError: the two do not go together any more. Nothing was changed.
+        """
+        lists = self._lists
+        if lists is None or not lists.are_valid():
+            lists = self._lists = self._listed()
+        try:
+            if share == 1:  # what is NaN or infinite would stay so
+                copy_(lists.moving + lists.copied, lists.goals + lists.sources)
+                return
+            if not all(map(Tensor.is_same_size, lists.copied, lists.sources)):
+                copy_(lists.copied, lists.sources)  # raises, before anything has moved
+            if lists.moving:
+                lerp_(lists.moving, lists.goals, share)
+        except InputError:
+            lists.refuse()
+            raise
+        if lists.copied:
+            copy_(lists.copied, lists.sources)
+
+    def _listed(self) -> _Lists:
+        lists = _Lists(self._average, self._model)
+        if lists.averages.keys() != lists.weights.keys():
+            lists.refuse()
+        own = set(map(id, self._average.buffers())) - set(map(id, self._average.parameters()))
+        known = set()
+        for name, t in lists.averages.items():
+            weight = lists.weights[name]
+            is_buffer = id(t) in own
+            if (id(t), id(weight)) in known or (is_buffer and self._buffers == "keep"):
+                continue
+            known.add((id(t), id(weight)))
+            if (t.is_floating_point() or t.is_complex()) and not (
+                is_buffer and (self._buffers == "copy" or name in self._with_infinities)
+            ):
+                lists.moving.append(t)
+                lists.goals.append(weight)
+            else:
+                lists.copied.append(t)
+                lists.sources.append(weight)
+        lists.dtypes = list(map(_dtype, lists.averages.values()))
+        return lists
+
+
+class _Lists:
+    """The tensors of both models, and all that these consisted of when they were listed.
+
+    Attributes:
+        averages: the tensors of the average, by name.
+        weights: those of the model.
+        moving, goals: those that move, and where to.
+        copied, sources: those that are copied, and where from.
+        dtypes: of `averages`.
+    """
+
+    def __init__(self, average: nn.Module, model: nn.Module) -> None:
+        self.averages, self.weights = named_tensors(average)[0], named_tensors(model)[0]
+        self.moving: list[Tensor] = []
+        self.goals: list[Tensor] = []
+        self.copied: list[Tensor] = []
+        self.sources: list[Tensor] = []
+        self.dtypes: list[torch.dtype] = []
+        self._tables: list[Any] = []
+        for each in (*average.modules(), *model.modules()):
+            self._tables += each._parameters, each._buffers, each._modules
+        self._held = list(chain.from_iterable(map(_values, self._tables)))  # kept, so that their ids stay theirs
+        self._ids = list(map(id, self._held))
+
+    def are_valid(self) -> bool:
+        """Whether both models still consist of the same modules, parameters and buffers."""
+        return (
+            list(map(id, chain.from_iterable(map(_values, self._tables)))) == self._ids
+            and list(map(_dtype, self.averages.values())) == self.dtypes
+        )
+
+    def refuse(self) -> None:
+        """Raises what `lerp_` says about the two by name, where something is wrong with them.
+
+        Raises:
+            InputError: they do not go together. Nothing was changed.
+        """
+        with_names = Matching(self.averages, self.weights, assign=False)
+        checked_pairs(with_names, Writing("EMA.update", fault_of_lerp, lambda d, _: d))
+
+
+def _holds_infinities(t: Tensor) -> bool:
+    if t.layout is not torch.strided or not (t.is_floating_point() or t.is_complex()):
+        return False
+    return bool(t.isinf().any())
