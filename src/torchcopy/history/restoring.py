@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor
 
-from .. import _torch_private
 from .._errors import RestoreError
-from ..copying.in_place import copy_
 from .parts.part import Load, Part, RestorePlan
+from .write_back import write_back
 
 _LISTED = 30
 
@@ -55,7 +53,7 @@ def _load(loads: Sequence[Load], plans: Iterable[RestorePlan]) -> None:
             done.append(load)
             load.load()
         path = "tensors"
-        _write([pair for plan in plans for pair in plan.pairs])
+        write_back([(live, saved) for plan in plans for _, live, saved in plan.pairs])
     except BaseException as error:
         kept = [load.path for load in reversed(done) if not _is_undone(load)]
         if not isinstance(error, Exception):
@@ -72,23 +70,3 @@ def _is_undone(load: Load) -> bool:
     except Exception:  # noqa: BLE001  # somebody else's code; the others are to get back what they had
         return False
     return True
-
-
-def _write(pairs: Sequence[tuple[str, Tensor, Tensor]]) -> None:
-    """Writes each live tensor, once; those that still have the saved bytes are left alone."""
-    once = {id(live): (live, saved) for _, live, saved in pairs}
-    changed = [(live, saved) for live, saved in once.values() if not _is_unchanged(live, saved)]
-    if changed:
-        copy_([live for live, _ in changed], [saved for _, saved in changed])
-
-
-def _is_unchanged(live: Tensor, saved: Tensor) -> bool:
-    """Whether `live` still shares the bytes of the lazy clone `saved`: then they have the same values."""
-    try:
-        return (
-            _torch_private.storage_address(live) == _torch_private.storage_address(saved) != 0
-            and live.stride() == saved.stride()
-            and live.storage_offset() == saved.storage_offset()
-        )
-    except RuntimeError:  # no storage, or no strides
-        return False

@@ -117,8 +117,7 @@ class StagingJob:
         if not self._finished.is_set() and not stager.is_running():
             self.run()  # in a forked process: the thread stayed with the parent
         self._finished.wait()
-        if threading.get_ident() == self._thread:
-            self.let_go()
+        stager.let_go()
         self.check()
 
     def check(self) -> None:
