@@ -1,0 +1,6 @@
+"""Ready parts for the loops of other libraries: the best weights kept in memory, and a way back from a NaN loss.
+
+`torchcopy.integrations.lightning`, `.transformers` and `.ignite` each need their library.
+"""
+
+from .rollback import RollbackWarning as RollbackWarning
