@@ -8,6 +8,7 @@ from typing import Any
 
 from .._errors import InputError
 from .parts.part import Kind
+from .parts.random_numbers import SharedRandomPart
 from .parts.recognising import part_for
 from .restoring import restore
 
@@ -21,6 +22,26 @@ def build(factories: Mapping[str, Callable[..., Any]], saved: Mapping[str, tuple
     """
     if not factories:
         raise InputError("say what to build, as in build(model=Net)")
+    random_numbers = SharedRandomPart("rng", None)
+    before = random_numbers.state()
+    try:
+        built = _made_by(factories)
+        parts = []
+        for name, target in built.items():
+            part = part_for(name, target)
+            kind, state = saved[name]
+            if part.kind != kind:
+                raise InputError(f"`{name}` was taken from a {kind}; its factory made a {type(target).__name__}")
+            parts.append((part, state))
+        restore(parts)
+    finally:  # the run draws what it would have drawn
+        for load in random_numbers.plan(before).loads:
+            load.load()
+    return next(iter(built.values())) if len(built) == 1 else built
+
+
+def _made_by(factories: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    """What each factory makes, those first that others want to be given."""
     built: dict[str, Any] = {}
     waiting = dict(factories)
     while waiting:
@@ -32,15 +53,7 @@ def build(factories: Mapping[str, Callable[..., Any]], saved: Mapping[str, tuple
             raise InputError(f"the factories of {', '.join(waiting)} wait for each other")
         del waiting[name]
         built[name] = factory(**{need: built[need] for need in needs})
-    parts = []
-    for name, target in built.items():
-        part = part_for(name, target)
-        kind, state = saved[name]
-        if part.kind != kind:
-            raise InputError(f"`{name}` was taken from a {kind}; its factory made a {type(target).__name__}")
-        parts.append((part, state))
-    restore(parts)
-    return next(iter(built.values())) if len(built) == 1 else built
+    return built
 
 
 def _needs(name: str, factory: Callable[..., Any], names: Mapping[str, object]) -> set[str]:

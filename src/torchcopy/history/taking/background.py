@@ -260,7 +260,8 @@ class Stager:
         return self._thread is not None
 
     def _before_step(self, *_: object) -> None:
-        self.let_go()
+        if not torch.compiler.is_compiling():  # nothing for a graph; what is not let go of is copied by the write
+            self.let_go()
 
     def let_go(self) -> None:
         """Lets go of the lazy clones that have been copied, of all jobs of this thread."""
