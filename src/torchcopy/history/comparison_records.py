@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from .._errors import InputError
 
 _SHOWN = 10
-_NAME_WIDTH = 31
+_NAME_WIDTH = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,9 +143,9 @@ class Comparison:
 
     def __str__(self) -> str:
         moved = [each for each in self.tensors if each.changed]
-        lines = [f"from {self.a} to {self.b}: {len(moved)} of {len(self.tensors)} tensors moved"]
+        lines = [f"from {self.a} to {self.b}", f"{len(moved)} of {len(self.tensors)} tensors moved"]
         if moved:
-            lines[0] += f", relative {self.whole.relative:.3g}, L2 {self.whole.l2:.3g}"
+            lines[1] += f", relative {self.whole.relative:.3g}, L2 {self.whole.l2:.3g}"
             head = (f"{'tensor':<{_NAME_WIDTH}}", "elements", "relative", "L2", "max", "changed")
             lines.append(_row(*head))
             lines += [_row(*_cells(each)) for each in moved[:_SHOWN]]

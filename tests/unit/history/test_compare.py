@@ -1,9 +1,9 @@
 """`compare`: every figure against a plain float64 reference, over dtypes, layouts, shared memory and odd values."""
 
+import copy
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,11 +23,11 @@ def reference(a, b):
     """The figures of finite tensors, in NumPy and float64."""
     x, y = (_array(t) for t in (a, b))
     d = y - x
-    l2, norms = math.sqrt((np.abs(d) ** 2).sum()), [math.sqrt((np.abs(z) ** 2).sum()) for z in (x, y)]
+    l2, norms = math.sqrt((abs(d) ** 2).sum()), [math.sqrt((abs(z) ** 2).sum()) for z in (x, y)]
     return {
         "numel": d.size,
         "l2": l2,
-        "max_abs": np.abs(d).max(initial=0),
+        "max_abs": abs(d).max(initial=0),
         "relative": l2 / norms[0] if norms[0] else (inf if l2 else 0.0),
         "cosine": (x * y.conj()).sum().real / (norms[0] * norms[1]) if norms[0] * norms[1] else None,
         "changed": float((x != y).mean()) if d.size else 0.0,
@@ -102,7 +102,7 @@ def test_pieces_add_up_whatever_the_strides(monkeypatch, size, layout):
 
 
 def test_no_piece_is_larger_than_its_bound(monkeypatch):
-    """Memory is bounded: what is widened to float64 at one time is a piece, however large and strided a tensor is."""
+    """What is widened to float64 at one time is a piece, however large and strided a tensor is."""
     seen = []
     inner = difference_sums._sums_of
     monkeypatch.setattr(difference_sums, "_sums_of", lambda a, b: seen.append(a.numel()) or inner(a, b))
@@ -177,6 +177,7 @@ def test_one_side_on_the_gpu():
         assert_is(only(one, other), a, b)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 def test_sparse_tensors_are_compared_by_value():
     a, b = torch.eye(3), torch.eye(3) * 2
     assert_is(only(a.to_sparse(), b.to_sparse()), a, b)
@@ -221,7 +222,7 @@ def moved_model(seed=0):
     model = Tied()
     history = tc.History(model=model)
     before = history.take(step=1)
-    old = {name: t.clone() for name, t in model.state_dict().items()}
+    old = copy.deepcopy(model).state_dict()
     with torch.no_grad():
         for p in model.body.parameters():
             p.add_(torch.randn_like(p))
@@ -260,7 +261,7 @@ def test_the_sources_can_be_of_any_kind():
 
 
 def test_nothing_is_changed_and_nothing_is_held():
-    model, history, before, old = moved_model()
+    model, _, before, old = moved_model()
     versions = [t._version for t in model.state_dict(keep_vars=True).values()]
     found = tc.compare(before, model)
     kept = found.to_dict()
@@ -359,10 +360,8 @@ def test_what_cannot_be_compared_is_listed():
     }
     assert "the shapes differ" in str(found)
     assert "new: only in b" in str(found)
-    with pytest.raises(tc.InputError, match="'shape' was not compared: .*the shapes differ"):
+    with pytest.raises(tc.InputError, match=r"'shape' was not compared: .*the shapes differ"):
         found.tensor("shape")
-    lazy = tc.compare(nn.LazyLinear(2), nn.LazyLinear(2))
-    assert len(lazy.not_compared) == 2
 
 
 def test_states_with_nothing_in_common():
@@ -379,13 +378,13 @@ def test_extra_state_is_no_weight():
 
 
 def test_the_table_has_the_most_moved_first_and_fits_80_columns():
-    a = {f"layer.{k}.a_rather_long_name_for_a.weight": torch.ones(1000) for k in range(30)}
+    a = {f"a_rather_long_name_for_a_layer.{k}.weight": torch.ones(1000) for k in range(30)}
     b = {name: t * (1 + k) for k, (name, t) in enumerate(a.items())}
     found = tc.compare(a, b)
     lines = str(found).splitlines()
-    assert lines[0].startswith("from dict of 30 to dict of 30: 29 of 30 tensors moved")
-    assert lines[2].startswith("…er.29.")
-    assert lines[2].split()[1:] == ["1000", "29", "917", "29", "100.00%"]
+    assert lines[:2] == ["from dict of 30 to dict of 30", "29 of 30 tensors moved, relative 16.9, L2 2.92e+03"]
+    assert lines[3].startswith("…ng_name_for_a_layer.29.weight ")
+    assert lines[3].split()[1:] == ["1000", "29", "917", "29", "100.00%"]
     assert lines[-1] == "… and 19 more"
     assert max(map(len, lines)) <= 80
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["tensors"][0]["relative"] == pytest.approx(29)
@@ -412,13 +411,14 @@ STATE = {"w": torch.zeros(1)}
         pytest.param([torch.zeros(2)], STATE, None, "`a` must be", id="list"),
         pytest.param(nn.Linear, STATE, None, "got the class Linear", id="class"),
         pytest.param("weights.pt", STATE, None, "got str: 'weights.pt'", id="path"),
+        pytest.param(STATE, nn.LazyLinear(2), None, "has no shape yet", id="uninitialised"),
         pytest.param({}, STATE, None, "`a` has no tensors to compare", id="empty"),
         pytest.param(STATE, {"lr": 0.1}, None, "`b` has no tensors to compare", id="no tensors"),
         pytest.param(STATE, STATE, "model", "none was given to look for 'model' in", id="part of a dict"),
         pytest.param(STATE, _two_modules(), 3, "`part` must be the name of a part", id="part is a number"),
         pytest.param(STATE, _two_modules(), "three", "`b` has no part 'three': it has one, two, rng", id="no part"),
         pytest.param(STATE, _two_modules(), None, "say part=, one of 'one', 'two'", id="two modules"),
-        pytest.param(STATE, {"a.b": torch.zeros(1), "a": {"b": torch.zeros(1)}}, None, "two tensors named", id="names"),
+        pytest.param(STATE, {"a.b": torch.zeros(1), "a": {"b": torch.zeros(1)}}, None, "two tensors", id="names"),
     ],
 )  # fmt: skip
 def test_what_is_refused(a, b, part, match):
@@ -429,7 +429,7 @@ def test_what_is_refused(a, b, part, match):
 
 def test_names_that_are_not_there():
     found = tc.compare(nn.Linear(1, 1), nn.Linear(1, 1))
-    with pytest.raises(tc.InputError, match="there is no tensor 'wieght': there are '.*'"):
+    with pytest.raises(tc.InputError, match=r"there is no tensor 'wieght': there are '.*'"):
         found.tensor("wieght")
     with pytest.raises(tc.InputError, match="there is no module 'body': there are ''"):
         found.module("body")
