@@ -36,7 +36,8 @@ def _rows_height(rows: int) -> float:
 def draw_heatmap(part: Any, seen: HistoryOverview, moved: Movement, palette: Palette) -> None:
     """Draws a row for each layer and a column for each step from one snapshot to the next."""
     if len(moved.snapshots) < 2 or not moved.layers:
-        why = "no part with weights" if not moved.layers else "only one snapshot is kept"
+        few = "only one snapshot is kept" if moved.snapshots else "no snapshot is kept"
+        why = "there is no part with weights" if moved.snapshots and not moved.layers else few
         text = f"How far the weights moved: {why}, so there is nothing to compare"
         part.text(0.012, 0.5, text, color=palette.ink, fontsize=10, va="center")
         return

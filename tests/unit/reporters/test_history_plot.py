@@ -218,7 +218,22 @@ def test_metrics_without_a_panel_are_named():
     assert "snapshot" in texts(figure)
 
 
+def emptied():
+    history = trained(stack(), 1)
+    history.remove(history[0])
+    return history
+
+
+def weightless():
+    history = tc.History(numbers={"a": 1}, rng=False)
+    history.take(loss=1.0)
+    history.take(loss=0.5)
+    return history
+
+
 SHAPES = {
+    "all removed": (emptied, "no snapshot is kept"),
+    "no weights": (weightless, "no part with weights"),
     "one snapshot": (lambda: trained(stack(), 1), "only one snapshot is kept"),
     "no metrics": (lambda: trained(stack(), 4, labels=lambda step: {}), "kept snapshots, by number"),
     "nothing moved": (lambda: trained(stack(), 4, frozen=(0, 1, 2)), "did not move"),
