@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from torch import Tensor
 
 from .. import _torch_private
 from .._tensors import has_storage
+
+
+def held_bytes(holders: Iterable[Iterable[Tensor]], elsewhere: Collection[int]) -> int:
+    """Bytes that all holders have together, without those at the addresses `elsewhere`."""
+    held: dict[int, int] = {}
+    for tensors in holders:
+        held.update(storages_of(tensors))
+    return sum(size for address, size in held.items() if address not in elsewhere)
 
 
 def storages_of(tensors: Iterable[Tensor]) -> dict[int, int]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import numbers
+import os
 import threading
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,14 +19,15 @@ from .._errors import InputError, StagingError
 from .._plots import plot_history
 from .._tensors import format_bytes
 from ..semantics.sources import parse_device
-from .held_bytes import storages_of
+from .held_bytes import held_bytes, storages_of
 from .held_tensors import HeldTensors, Returned
+from .labels import checked_label
 from .overview import TakenSnapshot
 from .parts.part import Part
 from .parts.random_numbers import SharedRandomPart
 from .parts.recognising import part_for
 from .places import Places
-from .records import HistoryReport, KeptSnapshot
+from .records import HistoryReport, report_on_history
 from .retention import Goal, best_of, bests, kept, parse_keep, parse_keep_best, parse_max_bytes
 from .snapshot import SavedPart, Snapshot
 from .state_trees import take_apart
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["eager", "lazy", "background"]
 RNG = "rng"
+_REMEMBERED = 100_000  # labels of so many snapshots, for the curves of a plot
 
 
 class History:
@@ -108,7 +110,7 @@ class History:
         if not objects:
             raise InputError("a history needs something to take: History(model=model, optimizer=optimizer)")
         self._snapshots: list[Snapshot] = []
-        self._taken: list[tuple[int, dict[str, Any]]] = []
+        self._taken: deque[tuple[int, dict[str, Any]]] = deque(maxlen=_REMEMBERED)
         self._count = 0
         self._returned = Returned()
         self._lock = threading.RLock()
@@ -132,7 +134,11 @@ class History:
             StagingError: the bytes of an earlier snapshot could not be moved. That one is gone, this one not taken.
         """
         with self._lock:
-            checked = {name: _checked_label(name, value) for name, value in labels.items()}
+            if not self._parts:
+                raise InputError(
+                    "this history has no live objects: load it with them, History.load(path, model=model)"
+                )
+            checked = {name: checked_label(name, value) for name, value in labels.items()}
             self._at_safe_point()
             tensors: list[Tensor] = []
             with torch.no_grad():
@@ -286,34 +292,11 @@ class History:
     @property
     def nbytes(self) -> int:
         """Bytes that the snapshots hold: shared ones once, and those that live tensors have not at all."""
-        held = storages_of(t for each in self._snapshots for t in each._tensors())
-        for address in self._live_addresses() & held.keys():
-            del held[address]
-        return sum(held.values())
+        return held_bytes((each._tensors() for each in self._snapshots), self._live_addresses())
 
     def report(self) -> HistoryReport:
         """What each snapshot holds, and all of them together."""
-        live = self._live_addresses()
-        each_held = [storages_of(each._tensors()) for each in self._snapshots]
-        best: dict[int, list[str]] = {}
-        for metric, goal in self.keep_best.items():
-            found = best_of(self._snapshots, metric, goal)
-            if found is not None:
-                best.setdefault(id(found), []).append(metric)
-        counts: dict[int, int] = {}
-        for held in each_held:
-            for address in held:
-                counts[address] = counts.get(address, 0) + 1
-        listed = tuple(
-            KeptSnapshot(
-                each.number,
-                dict(each.labels),
-                tuple(best.get(id(each), ())),
-                sum(size for address, size in held.items() if counts[address] == 1 and address not in live),
-            )
-            for each, held in zip(self._snapshots, each_held, strict=True)
-        )
-        return HistoryReport(self.mode, self.nbytes, listed)
+        return report_on_history(self.mode, self._snapshots, self.keep_best, self._live_addresses())
 
     def _live_addresses(self) -> set[int]:
         """Where the live tensors' bytes are; empty in the eager mode, which shares none."""
@@ -361,6 +344,44 @@ class History:
         """
         return plot_history(self, path, part)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the history as the directory `path`: each snapshot as `Snapshot.save` does, beside a list of them.
+
+        Snapshots that are there already are not written again, and those that the history does not have any more
+        are removed. Whenever the program is killed, what can be loaded is the history as it was, or as it is now.
+        It waits for bytes that are still on their way.
+
+        Args:
+            path: of a directory, new or saved to before. Its parent has to be there.
+
+        Raises:
+            InputError: a state cannot be saved; everything of the kind is listed. Or something else is at `path`.
+            StagingError: the bytes of a snapshot could not be moved.
+            OSError: the system could not write. What was there before is there still.
+        """
+        from .files.histories import save_history
+
+        with self._lock:
+            save_history(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **objects_and_options: Any) -> Self:
+        """The history that was saved as `path`, every byte of it verified; see `Snapshot.load`.
+
+        Args:
+            path: the directory.
+            objects_and_options: the live objects that its snapshots are restored into, under the names of their
+                parts, and options where they are to be others than those that were saved. Without objects the
+                history is there to look at, to build from, and not to take.
+
+        Raises:
+            CorruptSnapshotError: a file is missing, or not as it was saved; the message has file and fault.
+            InputError: there is nothing at `path`, or an object is not what a part was taken from.
+        """
+        from .files.histories import load_history
+
+        return load_history(cls, path, objects_and_options)
+
     def remove(self, snapshot: Snapshot) -> None:
         """Takes a snapshot out of the history.
 
@@ -376,23 +397,5 @@ class History:
         """Takes all snapshots out of the history, their records too, and gives their memory back."""
         with self._lock:
             self._snapshots = []
-            self._taken = []
+            self._taken.clear()
             self._returned.clear()
-
-
-def _checked_label(name: str, value: Any) -> Any:
-    """The label as a value that can be kept and saved.
-
-    Raises:
-        InputError: it is none.
-    """
-    if isinstance(value, (Tensor, np.ndarray, np.generic)):
-        size = value.numel() if isinstance(value, Tensor) else value.size
-        if size != 1:
-            raise InputError(f"`{name}` must be a number, a string or None; got one with {size} elements")
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, numbers.Real):
-        return float(value)
-    raise InputError(f"`{name}` must be a number, a string or None; got {type(value).__name__}: {value!r}")

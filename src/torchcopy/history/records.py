@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
 from .. import _torch_private
 from .._tensors import describe, format_bytes, has_storage
+from .held_bytes import held_bytes, storages_of
+from .retention import Goal, best_of
 
 if TYPE_CHECKING:
     from .snapshot import Snapshot
@@ -142,3 +146,26 @@ class HistoryReport:
             best = f"  best {', '.join(each.best)}" if each.best else ""
             lines.append(f"  {each.number}: {labels or 'no labels'}, {format_bytes(each.nbytes)} of its own{best}")
         return "\n".join(lines)
+
+
+def report_on_history(
+    mode: str, snapshots: Sequence[Snapshot], keep_best: Mapping[str, Goal], live: Collection[int]
+) -> HistoryReport:
+    """What the snapshots hold, where live tensors have the bytes at the addresses `live`."""
+    each_held = [storages_of(each._tensors()) for each in snapshots]
+    counts = Counter(address for held in each_held for address in held)
+    best: dict[int, list[str]] = {}
+    for metric, goal in keep_best.items():
+        found = best_of(snapshots, metric, goal)
+        if found is not None:
+            best.setdefault(id(found), []).append(metric)
+    listed = tuple(
+        KeptSnapshot(
+            each.number,
+            dict(each.labels),
+            tuple(best.get(id(each), ())),
+            sum(size for address, size in held.items() if counts[address] == 1 and address not in live),
+        )
+        for each, held in zip(snapshots, each_held, strict=True)
+    )
+    return HistoryReport(mode, held_bytes((each._tensors() for each in snapshots), live), listed)
