@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,7 @@ class Snapshot:
         self._parts = dict(parts or {})
         self._device = device
         self._staging: StagingJob | None = None
+        self._id: str | None = None  # what files know it by
 
     def __repr__(self) -> str:
         labels = "".join(f", {name}={value!r}" for name, value in self.labels.items())
@@ -204,6 +206,49 @@ class Snapshot:
             self._named(name)
         return build(factories, {name: (self._saved[name].kind, self._own_state(name)) for name in factories})
 
+    # --- files -----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the snapshot as the directory `path`: safetensors for tensors, JSON for everything else.
+
+        What was saved there before is replaced at one moment, when all is on the disk: whenever the program is
+        killed, the old snapshot is whole, or the new one. `safetensors.torch.load_file` of `model.safetensors` in
+        it gives the `state_dict` of the part `model`.
+
+        The four questions: no storage is shared with the files. There is no graph. It waits for bytes that are on
+        their way, for devices, and for the disk. No input is changed; lazy tensors stay lazy.
+
+        Args:
+            path: of a directory, new or saved to before. Its parent has to be there.
+
+        Raises:
+            InputError: JSON and safetensors cannot hold some of the state; everything of the kind is listed. Or
+                something else is at `path`. Nothing was written.
+            OSError: the system could not write. What was there before is there still.
+        """
+        from .files.snapshots import save_snapshot
+
+        save_snapshot(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Snapshot:
+        """The snapshot that was saved as `path`, every byte of it verified.
+
+        Nothing is unpickled, whatever the files hold. Tensors are in main memory, mapped from the files: they
+        take memory of the process when they are copied out. The files may be removed or replaced meanwhile; if they
+        are cut off or overwritten in place, the snapshot is lost and says so.
+
+        The four questions: what the snapshot hands out is a copy. There is no graph. It waits for the disk. No
+        file is changed, then or later.
+
+        Raises:
+            CorruptSnapshotError: a file is missing, or not as it was saved; the message has file and fault.
+            InputError: there is nothing at `path`.
+        """
+        from .files.snapshots import load_snapshot
+
+        return load_snapshot(path)
+
     # --- for the rest of this room ---------------------------------------------------------------------------
 
     def _named(self, name: str | None) -> str:
@@ -214,7 +259,7 @@ class Snapshot:
                 if len(names) == 1:
                     return names[0]
             raise InputError(f"say which part: this snapshot has {', '.join(self._saved) or 'none'}")
-        if name not in self._saved:
+        if not isinstance(name, str) or name not in self._saved:
             raise InputError(f"this snapshot has no part {name!r}: it has {', '.join(self._saved) or 'none'}")
         return name
 

@@ -1,0 +1,1 @@
+"""Snapshots and histories as files: safetensors for tensors, JSON for everything else."""
