@@ -116,7 +116,8 @@ def _label(each: SnapshotSummary, name: str) -> str:
 def show_comparison(compared: Comparison, *, by: By = "tensor", top: int = 20) -> None:
     """Prints what moved, what moved most first, and what could not be compared."""
     out = console()
-    _wrapped(out, printable(str(compared).splitlines()[0]), "bold")
+    for line in str(compared).splitlines()[:2]:  # from what to what, and how much moved
+        _wrapped(out, printable(line), "bold")
     rows = moved_most(compared, by)
     if rows:
         _show_moved(console(), rows[:top], by)
