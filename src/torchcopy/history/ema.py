@@ -55,9 +55,10 @@ class EMA:
         warmup: whether the decay is at most `(1 + n) / (10 + n)` at update `n`, from 0 on, so that the first
             weights are soon forgotten.
         buffers: what happens to floating buffers. `"average"`: they move as weights do, as with
-            `AveragedModel(use_buffers=True)`: right for BatchNorm's statistics. `"copy"`: they become as the
-            model's. `"keep"`: all buffers stay as they are, for `torch.optim.swa_utils.update_bn`. Integer buffers
-            are copied with the first two; so are floating ones that held an infinity at the beginning, as masks do.
+            `AveragedModel(use_buffers=True)`: BatchNorm's statistics are then about those of the averaged weights.
+            `"copy"`: they become as the model's, as with `use_buffers=False`. `"keep"`: no buffer changes, so that
+            what `torch.optim.swa_utils.update_bn(loader, ema.model)` computed stays. Integer buffers are copied
+            with the first two; so are floating ones that held an infinity at the beginning, as masks do.
         dtype: what floating tensors of the average are kept in; None for what the model has. An average in
             bfloat16 or float16 stands still where the decay is near 1: its steps are too small for it. Give
             `torch.float32` there.
