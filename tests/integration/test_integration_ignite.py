@@ -261,6 +261,23 @@ def test_the_output_may_be_a_nest_and_the_threshold_is_for_the_loss_in_it():
     assert str(told[1].message).startswith("the loss is inf at step 2")
 
 
+def test_one_bad_process_brings_all_of_them_back(tmp_path):
+    torch.multiprocessing.spawn(_process, (str(tmp_path / "meeting"),), nprocs=2)
+
+
+def _process(rank, meeting):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    run, good, then = Run(nan_at=[4] if rank == 1 else []), [], []
+    run.record(Events.ITERATION_COMPLETED, good)
+    RollbackOnNaN(run.parts, every=1).attach(run.trainer)
+    run.record(Events.ITERATION_COMPLETED, then)
+    with pytest.warns(RollbackWarning, match="the loss is nan" if rank == 1 else "the loss of another process"):
+        run.trainer.run(run.data, max_epochs=1)
+    assert same(then[3], good[2])
+    assert not same(then[4]["model"], then[3]["model"])
+    torch.distributed.destroy_process_group()
+
+
 def test_the_trainer_itself_is_refused():
     run = Run()
     with pytest.raises(InputError, match=r"`to_save\['trainer'\]` is an engine: its data go on"):

@@ -1,9 +1,9 @@
 """The callbacks in real Lightning trainings, in both packages it comes in."""
 
 import copy
+import importlib
 import itertools
 import math
-import subprocess
 import sys
 
 import lightning.pytorch
@@ -368,17 +368,21 @@ def test_the_count_of_rollbacks_goes_on_after_a_checkpoint():
     assert copy.copy(back).state_dict() == {"rollbacks": 2}
 
 
-def test_the_callbacks_are_those_of_the_package_that_the_program_uses():
-    code = """
-import sys, warnings
-import pytorch_lightning
-from torchcopy.integrations.lightning import BestWeights, RollbackOnNaN
-assert "lightning" not in sys.modules
-assert isinstance(BestWeights("x"), pytorch_lightning.Callback)
-assert isinstance(RollbackOnNaN(), pytorch_lightning.Callback)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_the_callbacks_are_those_of_the_package_that_the_program_uses(monkeypatch):
     assert isinstance(BestWeights("x"), (lightning.pytorch.Callback, pytorch_lightning.Callback))
+    monkeypatch.delitem(sys.modules, "lightning.pytorch")
+    monkeypatch.delitem(sys.modules, "torchcopy.integrations.lightning")
+    anew = importlib.import_module("torchcopy.integrations.lightning")
+    assert isinstance(anew.RollbackOnNaN(), pytorch_lightning.Callback)
+    assert not isinstance(anew.BestWeights("x"), lightning.pytorch.Callback)
+
+
+def test_without_lightning_the_error_says_what_to_install(monkeypatch):
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "torchcopy.integrations.lightning")
+    with pytest.raises(ModuleNotFoundError, match="needs Lightning: pip install lightning"):
+        importlib.import_module("torchcopy.integrations.lightning")
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from lightning.pytorch import Callback, LightningModule, Trainer
 else:
     _NAMES = ("lightning.pytorch", "pytorch_lightning")
-    _loaded = [sys.modules[name] for name in _NAMES if name in sys.modules]
+    _loaded = [sys.modules[name] for name in _NAMES if sys.modules.get(name) is not None]
     if not _loaded:
         for _name in _NAMES:
             try:
                 _loaded = [importlib.import_module(_name)]
                 break
             except ModuleNotFoundError as error:
-                if error.name not in ("lightning", "pytorch_lightning"):
+                if error.name not in ("lightning", *_NAMES):
                     raise
     if not _loaded:
         raise ModuleNotFoundError("torchcopy.integrations.lightning needs Lightning: pip install lightning")
@@ -188,7 +188,6 @@ class RollbackOnNaN(Callback):
             max_bytes=max_bytes,
             device=device,
         )
-        self._seen_step = 0
 
     @property
     def history(self) -> History | None:
@@ -210,21 +209,17 @@ class RollbackOnNaN(Callback):
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         if scaler is not None:
             objects["scaler"] = scaler
-        self._seen_step = trainer.global_step
-        self._rollback.start(objects, self._seen_step)
+        self._rollback.start(objects, trainer.global_step)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Looks at the loss; goes back, or takes a snapshot when it is time."""
-        step = trainer.global_step
         goes_on = self._rollback.after_step(
-            step,
+            trainer.global_step,
             self._losses(trainer, pl_module, outputs),
-            stepped=step != self._seen_step,
             agree=lambda bad: trainer.strategy.reduce_boolean_decision(bad, all=False),
         )
-        self._seen_step = step
         if not goes_on:
             trainer.should_stop = True
 

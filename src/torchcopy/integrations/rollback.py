@@ -90,7 +90,6 @@ class Rollback:
         losses: Iterable[Any],
         *,
         wrong: str = "",
-        stepped: bool = True,
         agree: Callable[[bool], bool] = bool,
     ) -> bool:
         """Goes back if a loss is bad, else takes a snapshot if it is time.
@@ -99,14 +98,13 @@ class Rollback:
             step: how many steps the optimizer has made.
             losses: of the batches since the last call, numbers or tensors.
             wrong: what else is wrong; empty for nothing.
-            stepped: whether the optimizer has made a step since.
             agree: tells whether any process of a distributed run says True.
 
         Returns:
             Whether the training is to go on.
         """
         wrong = next(filter(None, map(self._what_is_wrong, losses)), wrong)
-        due = stepped and step - self._step >= self.every_n_steps
+        due = step - self._step >= self.every_n_steps
         if not wrong and due and not self._is_finite():
             wrong = "the weights are not finite"
         if agree(bool(wrong)):
