@@ -30,6 +30,15 @@ def _nothing_left_behind():
     assert after == before
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """For modules as small as these a second one only costs."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def pytest_collection_modifyitems(config, items):
     """GPU tests are collected only where there is a GPU: a test that cannot run is not counted as one."""
     if torch.cuda.is_available():

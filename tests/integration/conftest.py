@@ -6,15 +6,6 @@ import torch
 import torchcopy as tc
 
 
-@pytest.fixture(scope="module")
-def one_thread():
-    """For modules as small as these a second one only costs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def seeded():
     """The same random numbers in every run."""

@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from torch import nn
+
 from .._errors import InputError
-from .parts.part import Kind
+from .parts.part import DESCRIBED, Kind
 from .parts.random_numbers import SharedRandomPart
 from .parts.recognising import part_for
 from .restoring import restore
@@ -31,7 +33,8 @@ def build(factories: Mapping[str, Callable[..., Any]], saved: Mapping[str, tuple
             part = part_for(name, target)
             kind, state = saved[name]
             if part.kind != kind:
-                raise InputError(f"`{name}` was taken from a {kind}; its factory made a {type(target).__name__}")
+                made = type(target).__name__
+                raise InputError(f"`{name}` was taken from {DESCRIBED[kind]}; its factory made a {made}")
             parts.append((part, state))
         restore(parts)
     finally:  # the run draws what it would have drawn
@@ -58,17 +61,19 @@ def _made_by(factories: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
 
 def _needs(name: str, factory: Callable[..., Any], names: Mapping[str, object]) -> set[str]:
     """The other parts that the factory wants to be given."""
-    if not callable(factory):
+    if not callable(factory) or isinstance(factory, nn.Module):
         raise InputError(f"`{name}` must be what makes such an object, a class or a function; got {factory!r}")
     try:
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):
         return set()
-    return {
-        p.name
-        for p in parameters
-        if p.default is p.empty
-        and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-        and p.name in names
-        and p.name != name
+    needed = {
+        p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     }
+    missing = sorted(needed - (names.keys() - {name}))
+    if missing:
+        raise InputError(
+            f"the factory of `{name}` needs `{missing[0]}`, which is none of the other parts to build: "
+            f"{name}=lambda: … calls it with all that it needs"
+        )
+    return needed

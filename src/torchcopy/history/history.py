@@ -254,6 +254,8 @@ class History:
         Raises:
             InputError: nobody said what is best, or no snapshot has a number there.
         """
+        if not isinstance(metric, str):
+            raise InputError(f"`metric` must be the name of a label, such as 'val_loss'; got {metric!r}")
         goal = goal or self.keep_best.get(metric)
         if goal not in ("min", "max"):
             raise InputError(f"say what is best: history.best({metric!r}, 'min') or 'max'; got {goal!r}")
@@ -273,6 +275,7 @@ class History:
         """
         if not labels:
             raise InputError("say which snapshot, as in history.at(step=100)")
+        labels = {name: checked_label(name, value) for name, value in labels.items()}
         for snapshot in reversed(self._snapshots):
             if all(name in snapshot.labels and snapshot.labels[name] == value for name, value in labels.items()):
                 return snapshot

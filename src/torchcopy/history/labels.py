@@ -21,9 +21,12 @@ def checked_label(name: str, value: Any) -> Any:
         size = value.numel() if isinstance(value, Tensor) else value.size
         if size != 1:
             raise InputError(f"`{name}` must be a number, a string or None; got one with {size} elements")
+        if isinstance(value, Tensor) and value.is_meta:
+            raise InputError(f"`{name}` must be a number, a string or None; got a meta tensor, which has no value")
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, numbers.Real):
         return float(value)
-    raise InputError(f"`{name}` must be a number, a string or None; got {type(value).__name__}: {value!r}")
+    shown = " ".join(repr(value).split())
+    raise InputError(f"`{name}` must be a number, a string or None; got {type(value).__name__}: {shown[:200]}")

@@ -15,7 +15,7 @@ from .._errors import InputError
 from ..copying.deep_copy import copy
 from .building import build
 from .held_tensors import HeldTensors
-from .parts.part import Kind, Part
+from .parts.part import DESCRIBED, Kind, Part
 from .parts.recognising import part_for
 from .records import SnapshotReport, report_on
 from .restoring import restore
@@ -179,7 +179,8 @@ class Snapshot:
             part = part_for(self._named(name), target)
             kind = self._saved[name].kind
             if part.kind != kind:
-                raise InputError(f"`{name}` was taken from a {kind}; got a {part.kind}: {type(target).__name__}")
+                got = f"{DESCRIBED[part.kind]}: {type(target).__name__}"
+                raise InputError(f"`{name}` was taken from {DESCRIBED[kind]}; got {got}")
             parts[name] = part
         if not parts:
             names = ", ".join(f"{name}=…" for name in self._saved if name != "rng")

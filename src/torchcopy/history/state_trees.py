@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from .._errors import InputError
+from .._errors import CopyError, InputError
 from ..copying.deep_copy import copy
 from ..copying.walking.walk import IMMUTABLE
 
@@ -99,7 +99,7 @@ def take_apart(state: Any, tensors: list[Tensor], path: str) -> Node:
     """The tree of `state`. Its tensors are appended to `tensors` as they are: nothing of them is copied.
 
     Raises:
-        InputError: the state holds itself, or a tensor that has no shape yet.
+        InputError: the state holds itself, a tensor that has no shape yet, or what cannot be copied.
     """
     return _node(state, tensors, path, 0)
 
@@ -120,7 +120,10 @@ def _node(x: Any, tensors: list[Tensor], path: str, depth: int) -> Node:
             return Values(x if cls is tuple else x.copy())
         _check_depth(depth, path)
         return SequenceNode(cls, tuple(_node(a, tensors, f"{path}[{k}]", depth + 1) for k, a in enumerate(x)))
-    return Value(_copied(x))
+    try:
+        return Value(_copied(x))
+    except CopyError as error:
+        raise InputError(f"the state at {path}, a {cls.__name__}, cannot be copied, and so not be kept") from error
 
 
 def _copied(x: Any) -> Any:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from torch import Tensor
 
 Kind = Literal["module", "optimizer", "stateful", "values", "tensor", "generator", "rng"]
+DESCRIBED: Final[dict[Kind, str]] = {
+    "module": "a module",
+    "optimizer": "an optimizer",
+    "stateful": "an object with `state_dict`",
+    "values": "plain values",
+    "tensor": "a tensor",
+    "generator": "a random generator",
+    "rng": "the shared random generators",
+}
 
 
 @dataclasses.dataclass

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
+import numpy as np
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..._errors import InputError
+from ...copying.walking.walk import IMMUTABLE
 from .module import ModulePart
 from .optimizer import OptimizerPart
 from .part import Part
 from .random_numbers import GeneratorPart, is_generator
 from .stateful import StatefulPart
 from .values import ValuesPart
+
+_VALUES = (Tensor, np.ndarray, np.generic, dict, list, tuple)
 
 
 def part_for(name: str, target: Any) -> Part:
@@ -38,4 +42,9 @@ def part_for(name: str, target: Any) -> Part:
         raise InputError(f"`{name}`, a {type(target).__name__}, has no `{missing}`: it could not be restored")
     if callable(target):
         raise InputError(f"`{name}` is a function: give an object that has a state")
+    if not (isinstance(target, _VALUES) or type(target) in IMMUTABLE):
+        raise InputError(
+            f"`{name}`, a {type(target).__name__}, has no `state_dict` and no `load_state_dict`, and is no tensor, "
+            "array, dict, list or plain value: it could not be restored"
+        )
     return ValuesPart(name, target)
