@@ -87,7 +87,7 @@ def compare(
     from ..reporters import history as report
     from ..reporters.as_json import print_json
 
-    compared = compare_states(load_selected(a), load_selected(b), part=part)
+    compared = compare_states(*load_selected(a, b), part=part)
     if json:
         print_json(compared.to_dict())
     else:

@@ -51,18 +51,19 @@ def movement(snapshots: Sequence[Snapshot], *, part: str | None = None, most: in
     Args:
         snapshots: in order.
         part: which part; None for all modules, or, where there are none, whatever has weights.
-        most: how many steps from snapshot to snapshot are looked at; of more, as many evenly spread.
+        most: how many steps from snapshot to snapshot are looked at; of more, every second snapshot, or third.
 
     Raises:
         InputError: there is no such part.
     """
     if len(snapshots) > most + 1:
-        last = len(snapshots) - 1
-        snapshots = [snapshots[round(k * last / most)] for k in range(most + 1)]
+        stride = math.ceil((len(snapshots) - 1) / most)  # the same for all, but perhaps the last
+        snapshots = [*snapshots[:-1:stride], snapshots[-1]]
     columns: list[dict[str, float]] = []
     layers: dict[str, None] = {}
+    norm = _Norms()
     for before, after in pairwise(snapshots):
-        columns.append(_between(_layers(before, part), _layers(after, part)))
+        columns.append(_between(_layers(before, part), _layers(after, part), norm))
         layers.update(dict.fromkeys(columns[-1]))
     if len(snapshots) == 1:
         layers.update(dict.fromkeys(_layers(snapshots[0], part)))
@@ -73,19 +74,33 @@ def movement(snapshots: Sequence[Snapshot], *, part: str | None = None, most: in
     )
 
 
-def _between(before: dict[str, dict[str, Tensor]], after: dict[str, dict[str, Tensor]]) -> dict[str, float]:
+class _Norms:
+    """The norms of tensors that snapshots hold, each computed once: lazy ones share what nobody has written."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Tensor, float]] = {}
+
+    def __call__(self, t: Tensor) -> float:
+        if id(t) not in self._known:
+            self._known[id(t)] = (t, _norm(t))  # the tensor too, so that no other gets its id
+        return self._known[id(t)][1]
+
+
+def _between(
+    before: dict[str, dict[str, Tensor]], after: dict[str, dict[str, Tensor]], norm: _Norms
+) -> dict[str, float]:
     found = dict.fromkeys((*before, *after), math.nan)
     for name in before.keys() & after.keys():
         here, there = before[name], after[name]
         if {key: t.shape for key, t in here.items()} == {key: t.shape for key, t in there.items()}:
-            found[name] = _relative([(t, there[key]) for key, t in here.items()])
+            found[name] = _relative([(t, there[key]) for key, t in here.items()], norm)
     return found
 
 
-def _relative(pairs: Sequence[tuple[Tensor, Tensor]]) -> float:
+def _relative(pairs: Sequence[tuple[Tensor, Tensor]], norm: _Norms) -> float:
     """The norm of the change of all tensors together over the norm of what was before."""
-    change = math.hypot(*(_norm_of_change(a, b) for a, b in pairs))
-    size = math.hypot(*(_norm(a) for a, _ in pairs))
+    change = math.hypot(*(_norm_of_change(a, b, norm) for a, b in pairs))
+    size = math.hypot(*(norm(a) for a, _ in pairs))
     if math.isinf(size) or math.isinf(change):
         return math.nan
     if change == 0 or math.isnan(change):
@@ -93,9 +108,9 @@ def _relative(pairs: Sequence[tuple[Tensor, Tensor]]) -> float:
     return math.inf if size == 0 else change / size
 
 
-def _norm_of_change(a: Tensor, b: Tensor) -> float:
+def _norm_of_change(a: Tensor, b: Tensor, norm: _Norms) -> float:
     if a is b:  # snapshots of the lazy mode share what nobody has written
-        return 0.0 if math.isfinite(_norm(a)) else math.nan
+        return 0.0 if math.isfinite(norm(a)) else math.nan
     return _norm(_wide(b).to(a.device) - _wide(a))
 
 

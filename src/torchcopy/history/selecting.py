@@ -18,27 +18,32 @@ _HOW = (
 )
 
 
-def load_selected(text: str) -> Snapshot:
-    """The saved snapshot that a text names: a directory of its own, or one of a saved history.
+def load_selected(*texts: str) -> list[Snapshot]:
+    """The saved snapshots that texts name: each a directory of its own, or one of a saved history.
 
     Args:
-        text: the directory; for a history with what to select behind a colon.
+        texts: the directories; for a history with what to select behind a colon. A history is read once.
 
     Raises:
         InputError: there is no such directory, or no such snapshot in it.
         CorruptSnapshotError: a file is not as it was saved.
     """
-    directory, selector = _split(text)
-    if not is_history(directory):
-        if selector is not None and directory.is_dir():
-            raise InputError(f"{str(directory)!r} is one snapshot: leave out `:{selector}`")
-        return Snapshot.load(directory)
-    history = History.load(directory)
-    if selector is None:
-        raise InputError(
-            f"{str(directory)!r} is a history of {len(history)} snapshots: say which, as in {directory}:-1"
-        )
-    return select(history, selector, str(directory))
+    histories: dict[Path, History] = {}
+    found = []
+    for text in texts:
+        directory, selector = _split(text)
+        if not is_history(directory):
+            if selector is not None and directory.is_dir():
+                raise InputError(f"{str(directory)!r} is one snapshot: leave out `:{selector}`")
+            found.append(Snapshot.load(directory))
+            continue
+        history = histories[directory] = histories.get(directory) or History.load(directory)
+        if selector is None:
+            raise InputError(
+                f"{str(directory)!r} is a history of {len(history)} snapshots: say which, as in {directory}:-1"
+            )
+        found.append(select(history, selector, str(directory)))
+    return found
 
 
 def is_history(directory: Path) -> bool:

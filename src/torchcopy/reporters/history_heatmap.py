@@ -55,7 +55,9 @@ def draw_heatmap(part: Any, seen: HistoryOverview, moved: Movement, palette: Pal
         _label_columns(axes, seen, moved, palette)
     axes.set_ylim(len(moved.layers), 0)
     _label_rows(axes, moved.layers, palette)
-    title = "How far the weights moved from one kept snapshot to the next: L2 of the change / L2 before"
+    shown, kept = len(moved.snapshots), len(seen.snapshots)
+    which = "one kept snapshot" if shown == kept else f"one of {shown} (of the {kept} kept snapshots)"
+    title = f"How far the weights moved from {which} to the next: L2 of the change / L2 before"
     axes.set_title(title, color=palette.ink, fontsize=10, loc="left")
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -151,7 +153,7 @@ def _label_rows(axes: Axes, layers: Sequence[str], palette: Palette) -> None:
     axes.set_yticks([(first + end) / 2 for first, end, _ in groups], [_short(name) for _, _, name in groups])
     axes.tick_params(axis="y", length=0, labelsize=size, colors=palette.ink)
     axes.set_ylabel("layer", color=palette.ink, fontsize=9)
-    if len(groups) < len(layers):
+    if len(groups) < len(layers) and not groups[0][2].endswith("…"):
         for first, _, _ in groups[1:]:
             axes.axhline(first, color=palette.paper, linewidth=0.6)
 

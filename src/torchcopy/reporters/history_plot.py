@@ -204,7 +204,8 @@ def _draw_curve(axes: Axes, seen: HistoryOverview, name: str, colour: str, palet
         )
     axes.plot([p.when for p in points], values, color=colour, linewidth=1.6, label=label, zorder=3, **marks)
     kept = [p for p in points if p.kept and math.isfinite(p.value)]
-    axes.plot([p.when for p in kept], [p.value for p in kept], "o", color=colour, markersize=6, zorder=4)
+    size = 6 if len(kept) <= _FEW_POINTS else 3
+    axes.plot([p.when for p in kept], [p.value for p in kept], "o", color=colour, markersize=size, zorder=4)
     bad = [p.when for p in points if not math.isfinite(p.value)]
     if bad:
         where = axes.get_xaxis_transform()

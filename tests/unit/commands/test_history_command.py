@@ -156,6 +156,14 @@ def test_what_only_one_has_is_listed(cli, tmp_path):
     assert "1.weight: only in b: float32[2, 2] cpu" in out
 
 
+def test_a_history_is_read_once(cli, saved, monkeypatch):
+    read = []
+    load = tc.History.load
+    monkeypatch.setattr(tc.History, "load", lambda path: read.append(path) or load(path))
+    assert cli("compare", "h:1", "h:2")[0] == 0
+    assert len(read) == 1
+
+
 def test_a_name_with_colons(cli, saved, tmp_path):
     (tmp_path / "h").rename(tmp_path / "a:b")
     status, out, err = cli("compare", "a:b:1", "a:b:-1", "--json")
