@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
-.PHONY: demo test test-slow test-gpu check format docs bench bench-copying clean
+.PHONY: demo test test-slow test-gpu check format docs bench bench-copying bench-history clean
 
 demo: .venv/.demo
 	$(BIN)/python examples/digits.py
@@ -42,6 +42,9 @@ bench: .venv/.demo
 
 bench-copying: .venv/.demo
 	$(BIN)/python benchmarks/copying.py
+
+bench-history: .venv/.demo
+	$(BIN)/python benchmarks/history.py
 
 clean:
 	rm -rf .venv docs/_build demo-output bench-output .pytest_cache .mypy_cache .ruff_cache

@@ -29,7 +29,7 @@ class EMA:
     """An exponential moving average of a model's weights: `ema.model` is a model, `ema.update()` moves it.
 
     Each update does `average += (1 - decay) * (weights - average)`, as `AveragedModel` with `get_ema_multi_avg_fn`
-    does after its first call; this average begins with the weights that the model has when the `EMA` is made.
+    does after its first call; this average begins with the weights that the model has when the `EMA` is made::
 
         ema = tc.EMA(model, 0.999)
         for batch in loader:
