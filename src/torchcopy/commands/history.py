@@ -48,13 +48,15 @@ def show(
     from ..bench.preflight import check_outputs
     from ..history.history import History
     from ..history.overview import overview
+    from ..history.selecting import reading
     from ..reporters import history as report
     from ..reporters.as_json import print_json
 
     if part is not None and plot is None:
         raise InputError("`--part` says whose weights are drawn: give `--plot FILE` too")
     check_outputs(plot=plot)
-    loaded = History.load(directory)
+    with reading(str(directory)):
+        loaded = History.load(directory)
     if plot is not None:
         loaded.plot(plot, part=part)
     seen = overview(loaded)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +33,37 @@ def load_selected(*texts: str) -> list[Snapshot]:
     histories: dict[Path, History] = {}
     found = []
     for text in texts:
-        directory, selector = _split(text)
-        if not is_history(directory):
-            if selector is not None and directory.is_dir():
-                raise InputError(f"{str(directory)!r} is one snapshot: leave out `:{selector}`")
-            found.append(Snapshot.load(directory))
-            continue
-        history = histories[directory] = histories.get(directory) or History.load(directory)
-        if selector is None:
-            raise InputError(
-                f"{str(directory)!r} is a history of {len(history)} snapshots: say which, as in {directory}:-1"
-            )
-        found.append(select(history, selector, str(directory)))
+        with reading(text):
+            found.append(_load(text, histories))
     return found
+
+
+def _load(text: str, histories: dict[Path, History]) -> Snapshot:
+    directory, selector = _split(text)
+    if not is_history(directory):
+        if selector is not None and directory.is_dir():
+            raise InputError(f"{str(directory)!r} is one snapshot: leave out `:{selector}`")
+        return Snapshot.load(directory)
+    history = histories[directory] = histories.get(directory) or History.load(directory)
+    if selector is None:
+        raise InputError(
+            f"{str(directory)!r} is a history of {len(history)} snapshots: say which, as in {directory}:-1"
+        )
+    return select(history, selector, str(directory))
+
+
+@contextlib.contextmanager
+def reading(text: str) -> Iterator[None]:
+    """Says what could not be read, where the system refuses it.
+
+    Raises:
+        InputError: it did.
+    """
+    try:
+        yield
+    except OSError as error:
+        shown = text if len(text) <= 100 else f"{text[:100]}…"
+        raise InputError(f"cannot read {shown!r}: {error.strerror or error}") from error
 
 
 def is_history(directory: Path) -> bool:

@@ -196,12 +196,14 @@ BAD = [
     (["compare", "h:1", "s", "--part", "optimizer"], "has no tensors to compare"),
     (["compare", "h:1", "s", "--top", "0"], "'--top'"),
     (["compare", "h:1", "s", "--by", "layer"], "'--by'"),
+    (["compare", "x" * 5000, "s"], "File name too long"),
+    (["show", "x" * 5000], "cannot read 'xxx"),
     (["shwo"], "No such command"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), BAD, ids=lambda value: " ".join(value) if list is type(value) else ""
+    ("arguments", "message"), BAD, ids=lambda value: " ".join(value)[:60] if list is type(value) else ""
 )
 def test_bad_input_is_one_line_with_status_2(cli, saved, tmp_path, arguments, message):
     (tmp_path / "empty").mkdir()
