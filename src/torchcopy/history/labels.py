@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import sys
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ def checked_label(name: str, value: Any) -> Any:
         if isinstance(value, Tensor) and value.is_meta:
             raise InputError(f"`{name}` must be a number, a string or None; got a meta tensor, which has no value")
         value = value.item()
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise InputError(
+            f"`{name}` must be a number that a float can hold; got an int of {value.bit_length()} bits"
+        )
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, numbers.Real):

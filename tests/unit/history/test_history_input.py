@@ -138,6 +138,7 @@ class Small:
         case({"loss": np.ones((2, 3))}, "`loss` must be a number, a string or None; got one with 6 elements"),
         case({"loss": [1.0]}, "`loss` must be a number, a string or None; got list: [1.0]"),
         case({"loss": {"a": 1}}, "`loss` must be a number, a string or None; got dict: {'a': 1}"),
+        case({"loss": -(10**400)}, "`loss` must be a number that a float can hold; got an int of 1329 bits"),
         case({"loss": 1j}, "`loss` must be a number, a string or None; got complex: 1j"),
         case({"loss": torch.tensor(1j)}, "`loss` must be a number, a string or None; got complex: 1j"),
         case({"loss": b"low"}, "`loss` must be a number, a string or None; got bytes: b'low'"),
