@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import chain
 from operator import attrgetter, methodcaller
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from .. import _torch_private
 from .._errors import InputError
 from ..copying.in_place import copy_, lerp_
 from ..copying.writing.dtype_rules import fault_of_lerp
@@ -16,12 +18,15 @@ from ..copying.writing.matching import Matching
 from ..copying.writing.named_parts import named_tensors
 from ..copying.writing.single_pairs import Writing
 from ..copying.writing.tensor_pairs import checked_pairs
+from .named_states import same_memory
 
 _dtype, _values = attrgetter("dtype"), methodcaller("values")
 
 
 class AveragedPairs:
     """Which tensors of an average move towards those of its model, and which are copied from them.
+
+    What nobody has written since the average was made costs nothing: both still have the same bytes.
 
     Nothing about either model is taken for granted: at each move every table of every module is compared with what
     it held at the last one. Only where all hold the very same objects are the lists of the last move used again,
@@ -44,19 +49,21 @@ class AveragedPairs:
         lists = self._lists
         if lists is None or not lists.are_valid():
             lists = self._lists = self._listed()
+        moving, goals = _apart(lists.moving, lists.goals)
+        copied, sources = _apart(lists.copied, lists.sources)
         try:
             if share == 1:  # what is NaN or infinite would stay so
-                copy_(lists.moving + lists.copied, lists.goals + lists.sources)
+                copy_(moving + copied, goals + sources)
                 return
-            if not all(map(Tensor.is_same_size, lists.copied, lists.sources)):
-                copy_(lists.copied, lists.sources)  # raises, before anything has moved
-            if lists.moving:
-                lerp_(lists.moving, lists.goals, share)
+            if not all(map(Tensor.is_same_size, copied, sources)):
+                copy_(copied, sources)  # raises, before anything has moved
+            if moving:
+                lerp_(moving, goals, share)
         except InputError:
             lists.refuse()
             raise
-        if lists.copied:
-            copy_(lists.copied, lists.sources)
+        if copied:
+            copy_(copied, sources)
 
     def _listed(self) -> _Lists:
         lists = _Lists(self._average, self._model)
@@ -100,16 +107,18 @@ class _Lists:
         self.copied: list[Tensor] = []
         self.sources: list[Tensor] = []
         self.dtypes: list[torch.dtype] = []
-        self._tables: list[Any] = []
+        tables: list[Any] = []
         for each in (*average.modules(), *model.modules()):
-            self._tables += each._parameters, each._buffers, each._modules
+            tables += each._parameters, each._buffers, each._modules
+        self._empty, self._tables = [t for t in tables if not t], [t for t in tables if t]
         self._held = list(chain.from_iterable(map(_values, self._tables)))  # kept, so that their ids stay theirs
         self._ids = list(map(id, self._held))
 
     def are_valid(self) -> bool:
         """Whether both models still consist of the same modules, parameters and buffers."""
         return (
-            list(map(id, chain.from_iterable(map(_values, self._tables)))) == self._ids
+            not any(self._empty)
+            and list(map(id, chain.from_iterable(map(_values, self._tables)))) == self._ids
             and list(map(_dtype, self.averages.values())) == self.dtypes
         )
 
@@ -121,6 +130,18 @@ class _Lists:
         """
         with_names = Matching(self.averages, self.weights, assign=False)
         checked_pairs(with_names, Writing("EMA.update", fault_of_lerp, lambda d, _: d))
+
+
+def _apart(averages: list[Tensor], weights: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """The pairs without those that still share their bytes: nobody has written these since the average was made."""
+    try:
+        at = _torch_private.storage_addresses(averages), _torch_private.storage_addresses(weights)
+    except RuntimeError:  # one has no storage
+        return averages, weights
+    if not any(map(operator.eq, *at)):
+        return averages, weights
+    kept = [(t, w) for t, w in zip(averages, weights, strict=True) if same_memory(t) != same_memory(w)]
+    return [t for t, _ in kept], [w for _, w in kept]
 
 
 def _holds_infinities(t: Tensor) -> bool:

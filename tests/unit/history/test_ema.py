@@ -630,3 +630,21 @@ def test_states_that_are_refused(change, match):
         ema.load_state_dict(change(ema.state_dict()))
     assert equal(ema.model, before)
     assert (ema.steps, ema.updates) == (1, 1)
+
+
+def test_frozen_weights_take_no_memory_and_are_right_once_they_are_trained():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    ema = tc.EMA(model, 0.5)
+    old = values(model)
+    for _ in range(2):
+        with torch.no_grad():
+            model[1].weight.add_(1)
+        ema.update()
+    assert tc.relate(model[0].weight, ema.model[0].weight).memory == "lazy"
+    assert tc.relate(model[1].weight, ema.model[1].weight).memory == "separate"
+    with torch.no_grad():
+        model[0].weight.add_(2)
+    assert torch.equal(ema.model[0].weight, old["0.weight"])
+    ema.update()
+    torch.testing.assert_close(ema.model[0].weight, old["0.weight"] + 1)
+    torch.testing.assert_close(ema.model[1].weight, old["1.weight"] + 1.625)
