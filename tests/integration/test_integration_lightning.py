@@ -1,6 +1,5 @@
 """The callbacks in real Lightning trainings, in both packages it comes in."""
 
-import copy
 import importlib
 import itertools
 import math
@@ -124,8 +123,10 @@ def test_the_newest_are_kept_too_and_max_is_the_other_way_round():
     library = lightning.pytorch
     record, states = recorder(library, "on_validation_end")
     best = BestWeights("val_loss", mode="max", keep=2)
-    module = make_module(library, val_losses=[0.9, 0.3, math.nan, 0.7])
-    trainer_of(library, [record, best], max_epochs=4).fit(module, data(), data())
+    module = make_module(library, val_losses=[0.9, 0.3, math.nan, 0.7, 9.9])
+    trainer = trainer_of(library, [record, best], max_epochs=4)
+    trainer.fit(module, data(), data())
+    trainer.validate(module, data(), verbose=False)  # not a part of the training any more
     assert [each.labels["epoch"] for each in best.history] == [0, 2, 3]
     assert [same({"model": each.state_dict("model")}, states[each.labels["epoch"]]) for each in best.history] == [
         True
@@ -361,11 +362,18 @@ def test_where_there_is_no_loss_to_look_at_is_an_error():
         trainer_of(lightning.pytorch, [RollbackOnNaN(monitor="los")]).fit(TwoOptimizers(returns_loss=True), data())
 
 
-def test_the_count_of_rollbacks_goes_on_after_a_checkpoint():
-    back = RollbackOnNaN()
-    back.load_state_dict({"rollbacks": 2})
-    assert back.rollbacks == 2
-    assert copy.copy(back).state_dict() == {"rollbacks": 2}
+def test_the_count_of_rollbacks_goes_on_after_a_checkpoint(tmp_path):
+    library = lightning.pytorch
+    trainer = trainer_of(library, [RollbackOnNaN(every_n_steps=1)])
+    with pytest.warns(RollbackWarning, match="1 of at most 3 times"):
+        trainer.fit(make_module(library, nan_at=[2]), data())
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    back = RollbackOnNaN(every_n_steps=1)
+    trainer = trainer_of(library, [back], max_epochs=2)
+    with pytest.warns(RollbackWarning, match="2 of at most 3 times"):
+        trainer.fit(make_module(library, nan_at=[2]), data(), ckpt_path=tmp_path / "last.ckpt")
+    with pytest.warns(RollbackWarning, match="1 of at most 3 times"):
+        trainer_of(library, [back]).fit(make_module(library, nan_at=[2]), data())
 
 
 def test_the_callbacks_are_those_of_the_package_that_the_program_uses(monkeypatch):

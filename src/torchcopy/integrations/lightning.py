@@ -43,7 +43,8 @@ class BestWeights(Callback):
     training that ended with an error, `callback.best.restore()` does what its end would have done.
 
     Args:
-        monitor: the metric, as given to `self.log`.
+        monitor: the metric, as given to `self.log`; with `sync_dist=True` where there are several processes, so
+            that all of them choose the same epoch.
         mode: `"min"` if it is to become small, `"max"` if large.
         check_on_train_epoch_end: whether the metric is looked at when a training epoch ends. None: when a
             validation ends, or at the end of the training epoch where there is no validation.
@@ -198,6 +199,11 @@ class RollbackOnNaN(Callback):
     def rollbacks(self) -> int:
         """How often the run went back."""
         return self._rollback.rollbacks
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Begins to count anew with each training; a checkpoint that is loaded later has its count."""
+        if stage == "fit":
+            self._rollback.rollbacks = 0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Takes the first snapshot."""
