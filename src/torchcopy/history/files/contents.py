@@ -19,7 +19,7 @@ from .faults import Fault
 from .layouts import Layout, check_gaps, describe
 from .tensor_files import DTYPES
 from .trees import TreeEncoder, check_kind, slots
-from .values import Refusals, ValueEncoder
+from .values import Refusals, ValueEncoder, is_text
 
 if TYPE_CHECKING:
     from ..snapshot import Snapshot
@@ -238,7 +238,7 @@ def _put(contents: Contents, file: str, name: str, number: int) -> None:
 
 def _fit_name(name: str, taken: dict[str, int]) -> str:
     """`name` as a safetensors file can have it, once."""
-    if name == "__metadata__" or (not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name)):
+    if name == "__metadata__" or not is_text(name):
         name = f"tensor {len(taken)}"
     fit = name
     while fit in taken:

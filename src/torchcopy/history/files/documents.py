@@ -89,7 +89,7 @@ def entry(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> 
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if type(value) not in kinds:
         wanted = " or ".join(k.__name__ for k in kinds)
-        raise Fault(f"{where}: `{key}` must be a {wanted}; found {shown(value)}")
+        raise Fault(f"{where}: `{key}` must be of type {wanted}; found {shown(value)}")
     return value
 
 

@@ -23,7 +23,7 @@ class TreeEncoder:
     def encode(self, node: Node, path: str, depth: int = 0) -> Any:
         """The tree below `node`."""
         if depth > DEEPEST:
-            self._refusals.refuse(path[:80], f"more than {DEEPEST} containers inside each other")
+            self._refusals.refuse(f"{path[:80]}…", f"more than {DEEPEST} containers inside each other")
             return None
         match node:
             case Slot(number):
@@ -141,9 +141,16 @@ def check_kind(kind: Kind, node: Node) -> None:
             raise Fault("its state is not that of a module")
     elif kind == "optimizer":
         groups = entries.get("param_groups")
-        listed = isinstance(groups, SequenceNode) and all("params" in _names_of(g) for g in groups.children)
+        listed = isinstance(groups, SequenceNode) and all(map(_is_group, groups.children))
         if not listed or not isinstance(entries.get("state"), (MappingNode, Settings, SlotTable)):
             raise Fault("its state is not that of an optimizer")
+
+
+def _is_group(node: Node) -> bool:
+    parameters = dict(zip(_names_of(node), _children_of(node), strict=False)).get("params")
+    return isinstance(parameters, SequenceNode) or (
+        isinstance(parameters, Values) and type(parameters.values) is list
+    )
 
 
 def _children_of(node: Node) -> Iterator[Node]:

@@ -47,7 +47,9 @@ class Refusals:
 
     def refuse(self, path: str, why: str) -> None:
         """Notes one; what is returned for it is not used."""
-        self.lines.append(f"{path}: {why}")
+        line = f"{path}: {why}"
+        if line not in self.lines[-1:]:  # an array of too deep lists has many
+            self.lines.append(line)
 
 
 class ValueEncoder:
@@ -61,14 +63,16 @@ class ValueEncoder:
     def encode(self, x: Any, path: str, depth: int = 0) -> Any:
         """`x` as JSON; what cannot be is noted among the refusals."""
         cls = type(x)
-        if x is None or cls is bool or cls is str:
+        if x is None or cls is bool:
             return x
+        if cls is str:
+            return x if is_text(x) else {"str": x.encode(errors="surrogatepass").hex()}
         if cls is int:
             return x if x.bit_length() <= _LONG_INT_BITS else {"int": hex(x)}
         if cls is float:
             return x if math.isfinite(x) else {"float": str(x)}
         if depth > DEEPEST:
-            self.refusals.refuse(path[:80], f"more than {DEEPEST} containers inside each other")
+            self.refusals.refuse(f"{path[:80]}…", f"more than {DEEPEST} containers inside each other")
             return None
         if cls is list:
             return [self.encode(a, f"{path}[{k}]", depth + 1) for k, a in enumerate(x)]
@@ -100,7 +104,7 @@ class ValueEncoder:
 
     def mapping(self, name: str, keys: Any, values: list[Any], path: str) -> dict[str, Any]:
         """A mapping whose values are encoded already."""
-        if all(type(k) is str for k in keys):
+        if all(type(k) is str and is_text(k) for k in keys):
             return {name: dict(zip(keys, values, strict=True))}
         flat: list[Any] = []
         for k, value in zip(keys, values, strict=True):
@@ -142,6 +146,11 @@ class ValueEncoder:
             return {"Ellipsis": None}
         self.refusals.refuse(path, f"{_described(x)}, which JSON cannot hold")
         return None
+
+
+def is_text(s: str) -> bool:
+    """Whether a string is made of characters. Of halves of them (surrogates) JSON would make others."""
+    return s.isascii() or not any("\ud800" <= c <= "\udfff" for c in s)
 
 
 def _described(x: Any) -> str:
@@ -260,6 +269,9 @@ class ValueDecoder:
         if type(content) is not str or content not in _NOT_FINITE:
             raise Fault(f"{shown(x)} is no number")
         return _NOT_FINITE[content]
+
+    def _as_str(self, content: Any, _: Any) -> str:
+        return bytes.fromhex(content).decode(errors="surrogatepass")
 
     def _as_bytes(self, content: Any, _: Any) -> bytes:
         return base64.b64decode(content, validate=True)
