@@ -20,7 +20,11 @@ from ..copying.writing.single_pairs import Writing
 from ..copying.writing.tensor_pairs import checked_pairs
 from .named_states import same_memory
 
-_dtype, _values = attrgetter("dtype"), methodcaller("values")
+_dtype, _device, _values = attrgetter("dtype"), attrgetter("device"), methodcaller("values")
+_ORDINARY = frozenset({Tensor, nn.Parameter})
+_INTERPOLATED = frozenset(
+    (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+)
 
 
 class AveragedPairs:
@@ -28,9 +32,9 @@ class AveragedPairs:
 
     What nobody has written since the average was made costs nothing: both still have the same bytes.
 
-    Nothing about either model is taken for granted: at each move every table of every module is compared with what
-    it held at the last one. Only where all hold the very same objects are the lists of the last move used again,
-    and whether shapes, dtypes and memory still go together is asked anew in any case.
+    Nothing about either model is taken for granted. At each move every table of every module is compared with what
+    it held at the last one, and of every tensor where its memory is, its dtype, shape and strides. Only where all
+    of that is as it was when `lerp_` last found everything in order is it not asked again.
     """
 
     def __init__(self, average: nn.Module, model: nn.Module, buffers: Literal["average", "copy", "keep"]) -> None:
@@ -46,9 +50,21 @@ class AveragedPairs:
         Raises:
             InputError: the two do not go together any more. Nothing was changed.
         """
+        if share == 0:
+            return
         lists = self._lists
-        if lists is None or not lists.are_valid():
-            lists = self._lists = self._listed()
+        if lists is not None and share != 1 and lists.are_as_written():
+            with torch.inference_mode():  # as `lerp_` does
+                _torch_private.foreach_lerp_(lists.moving, lists.goals, share)
+                _torch_private.foreach_copy_(lists.copied, lists.sources)
+            return
+        lists = self._listed()
+        facts = lists.facts()
+        self._move(lists, share)
+        lists.written = facts if lists.stay_in_order(facts) else None
+        self._lists = lists
+
+    def _move(self, lists: _Lists, share: float) -> None:
         moving, goals = _apart(lists.moving, lists.goals)
         copied, sources = _apart(lists.copied, lists.sources)
         try:
@@ -85,7 +101,6 @@ class AveragedPairs:
             else:
                 lists.copied.append(t)
                 lists.sources.append(weight)
-        lists.dtypes = list(map(_dtype, lists.averages.values()))
         return lists
 
 
@@ -97,7 +112,7 @@ class _Lists:
         weights: those of the model.
         moving, goals: those that move, and where to.
         copied, sources: those that are copied, and where from.
-        dtypes: of `averages`.
+        written: their facts when they were last found in order; None where these do not settle it.
     """
 
     def __init__(self, average: nn.Module, model: nn.Module) -> None:
@@ -106,7 +121,7 @@ class _Lists:
         self.goals: list[Tensor] = []
         self.copied: list[Tensor] = []
         self.sources: list[Tensor] = []
-        self.dtypes: list[torch.dtype] = []
+        self.written: Any = None
         tables: list[Any] = []
         for each in (*average.modules(), *model.modules()):
             tables += each._parameters, each._buffers, each._modules
@@ -114,12 +129,45 @@ class _Lists:
         self._held = list(chain.from_iterable(map(_values, self._tables)))  # kept, so that their ids stay theirs
         self._ids = list(map(id, self._held))
 
-    def are_valid(self) -> bool:
-        """Whether both models still consist of the same modules, parameters and buffers."""
+    def facts(self) -> Any:
+        """What decides whether the lists can be written: memory, dtypes, strides; None where it cannot be told."""
+        tensors = self.moving + self.goals + self.copied + self.sources
+        contiguous = list(map(Tensor.is_contiguous, tensors))
+        strides = (
+            () if all(contiguous) else [t.stride() for t, own in zip(tensors, contiguous, strict=True) if not own]
+        )
+        try:
+            return _torch_private.storage_addresses(tensors), list(map(_dtype, tensors)), contiguous, strides
+        except RuntimeError:  # one has no storage
+            return None
+
+    def stay_in_order(self, facts: Any) -> bool:
+        """Whether lists that were just written can be written again as long as they have these facts.
+
+        So it is where every tensor has memory of its own: then none of them overlap, whatever their sizes.
+        """
+        if facts is None:
+            return False
+        averages, weights = self.moving + self.copied, self.goals + self.sources
         return (
-            not any(self._empty)
+            0 not in facts[0]
+            and len(set(facts[0])) == len(facts[0])
+            and _ORDINARY.issuperset(map(type, averages + weights))
+            and all(t.dtype in _INTERPOLATED for t in self.moving)
+            and list(map(_dtype, averages)) == list(map(_dtype, weights))
+            and list(map(_device, averages)) == list(map(_device, weights))
+            and not any(t.is_nested or t.layout is not torch.strided for t in averages + weights)
+        )
+
+    def are_as_written(self) -> bool:
+        """Whether both models consist of the same tensors, and these are as they were when last written."""
+        return (
+            self.written is not None
+            and not any(self._empty)
             and list(map(id, chain.from_iterable(map(_values, self._tables)))) == self._ids
-            and list(map(_dtype, self.averages.values())) == self.dtypes
+            and self.facts() == self.written
+            and all(map(Tensor.is_same_size, self.moving, self.goals))
+            and all(map(Tensor.is_same_size, self.copied, self.sources))
         )
 
     def refuse(self) -> None:
