@@ -101,6 +101,13 @@ class StagingJob:
                 return _to_pinned(sources)
             return copy_tensors(sources, Request(device=moved))
 
+    def after_fork_in_child(self) -> None:
+        """New locks: the parent's thread may have held the old ones."""
+        self._lock = threading.Lock()
+        finished, self._finished = self._finished, threading.Event()
+        if finished.is_set():
+            self._finished.set()
+
     # --- on the thread that trains -------------------------------------------------------------------------------
 
     @property
@@ -231,19 +238,27 @@ class Stager:
 
     def _start_anew(self) -> None:
         self._lock = threading.Lock()
+        self._letting_go = threading.RLock()
         self._waiting: deque[StagingJob] = deque()
         self._thread: threading.Thread | None = None
 
     def submit(self, job: StagingJob) -> None:
         """Has the job run on the thread."""
-        self._unfinished.append(job)
-        if self._hook is None:
-            self._hook = register_optimizer_step_pre_hook(self._before_step)
+        with self._letting_go:
+            self._unfinished.append(job)
+            if self._hook is None:
+                self._hook = register_optimizer_step_pre_hook(self._before_step)
         with self._lock:
             self._waiting.append(job)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="torchcopy-staging")
+            if self._thread is not None:
+                return
+            self._thread = threading.Thread(target=self._run, name="torchcopy-staging")
+            try:
                 self._thread.start()
+                return
+            except RuntimeError:  # there can be no more threads, or the interpreter is about to end
+                self._thread = None
+        self._run()
 
     def _run(self) -> None:
         while True:
@@ -264,20 +279,29 @@ class Stager:
             self.let_go()
 
     def let_go(self) -> None:
-        """Lets go of the lazy clones that have been copied, of all jobs of this thread."""
-        here = threading.get_ident()
-        for job in tuple(self._unfinished):
-            if job._thread == here and job.let_go():
-                self._unfinished.remove(job)
-        if not self._unfinished and self._hook is not None:
-            self._hook.remove()
-            self._hook = None
+        """Lets go of the lazy clones that have been copied, of all jobs of this thread and of those that ended."""
+        if not self._unfinished:
+            return
+        with self._letting_go:
+            here = threading.get_ident()
+            self._unfinished = [
+                job
+                for job in self._unfinished
+                if not ((job._thread == here or not _is_alive(job._thread)) and job.let_go())
+            ]
+            if not self._unfinished and self._hook is not None:
+                self._hook.remove()
+                self._hook = None
 
     def after_fork_in_child(self) -> None:
         """Forgets the thread, which stayed with the parent; jobs that it had not done are run by who waits."""
         self._start_anew()
         for job in self._unfinished:
-            job._lock = threading.Lock()
+            job.after_fork_in_child()
+
+
+def _is_alive(thread: int) -> bool:
+    return any(each.ident == thread for each in threading.enumerate())
 
 
 stager = Stager()
