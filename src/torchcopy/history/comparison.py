@@ -95,7 +95,7 @@ def _compared(a: NamedState, b: NamedState) -> Comparison:
         for name, t in b.tensors.items()
         if name not in a.tensors and not is_extra_state(name)
     ]
-    moved.sort(key=lambda each: (-each.relative, -each.changed))
+    moved.sort(key=lambda each: (-each.relative, -each.l2))
     return Comparison(
         a.said,
         b.said,

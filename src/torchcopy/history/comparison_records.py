@@ -96,7 +96,7 @@ class Comparison:
     Attributes:
         a: what the first state was read from, in a few words.
         b: the second.
-        tensors: each tensor that both have, the one that moved most, by `relative`, first.
+        tensors: each tensor that both have, the one that moved most first: by `relative`, then by `l2`.
         modules: each module with what is below it, the whole, named "", first; others in the order of the state.
         not_compared: what only one side has, what has other shapes, and what has no values to compare.
     """

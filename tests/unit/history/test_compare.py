@@ -370,6 +370,17 @@ def test_states_with_nothing_in_common():
     assert "0 of 0 tensors moved" in str(found)
 
 
+def test_what_became_nan_stands_before_what_began_at_zero():
+    a = {"bias": torch.zeros(2), "weight": torch.ones(2), "same": torch.ones(2), "little": torch.ones(2)}
+    b = {
+        "bias": torch.ones(2),
+        "weight": torch.tensor([1, nan]),
+        "same": torch.ones(2),
+        "little": torch.ones(2) * 1.1,
+    }
+    assert [each.name for each in tc.compare(a, b).tensors] == ["weight", "bias", "little", "same"]
+
+
 def test_extra_state_is_no_weight():
     a = {"w": torch.zeros(1), "m._extra_state": torch.zeros(1)}
     b = {"w": torch.zeros(1), "m._extra_state": torch.ones(2)}

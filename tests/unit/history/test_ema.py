@@ -16,6 +16,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 
 import torchcopy as tc
+from torchcopy.history import averaged_pairs
 
 
 class Net(nn.Module):
@@ -207,7 +208,9 @@ def test_an_average_on_the_cpu_of_a_model_on_the_gpu():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.sampled_from(["write", "data", "replace", "move", "swap", "half"]), max_size=12),
+    st.lists(
+        st.sampled_from(["write", "data", "replace", "move", "swap", "half", "turn", "fork", "tie"]), max_size=14
+    ),
     st.floats(0, 0.99),
     st.integers(1, 3),
 )
@@ -216,7 +219,7 @@ def test_whatever_happens_to_the_weights_between_updates(events, decay, update_e
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     ema = tc.EMA(model, decay, update_every=update_every)
-    expected = values(model)
+    expected, forks = values(model), []
     for k, event in enumerate(events, 1):
         new = torch.full((2, 2), float(k))
         with torch.no_grad():
@@ -229,6 +232,13 @@ def test_whatever_happens_to_the_weights_between_updates(events, decay, update_e
             elif event == "move":
                 model[1] = copy.deepcopy(model[1])
                 model[1].running_mean.fill_(k)
+            elif event == "turn":  # the same memory, seen in another way
+                model[0].weight.data = model[0].weight.data.t()
+                model[0].weight[0, 1] += k
+            elif event == "fork":
+                forks.append(tc.fork(model))
+            elif event == "tie":  # memory that two of them have
+                model[1].weight.data = model[0].weight.data[0]
             elif event == "half":  # there and back again: buffers are other objects afterwards
                 model.double().float()
             else:
@@ -648,3 +658,37 @@ def test_frozen_weights_take_no_memory_and_are_right_once_they_are_trained():
     ema.update()
     torch.testing.assert_close(ema.model[0].weight, old["0.weight"] + 1)
     torch.testing.assert_close(ema.model[1].weight, old["1.weight"] + 1.625)
+
+
+def test_a_channels_last_model():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3)).to(memory_format=torch.channels_last)
+    ema = tc.EMA(model, 0.5)
+    expected = values(model)
+    for _ in range(5):
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(torch.randn_like(p))
+        ema.update()
+        expected = {name: torch.lerp(t, values(model)[name], 0.5) for name, t in expected.items()}
+        assert equal(ema.model, expected)
+    assert ema.model[1].weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_what_is_in_order_is_not_asked_about_again(monkeypatch):
+    model = Net()
+    ema = tc.EMA(model, 0.5)
+    asked = []
+    inner = averaged_pairs.lerp_
+    monkeypatch.setattr(averaged_pairs, "lerp_", lambda *args: asked.append(1) or inner(*args))
+    counts = []
+    for k in range(8):
+        step(model)
+        with torch.no_grad():
+            model.mask.copy_(model.mask.clone())
+            model.scale.add_(1)
+        if k == 5:
+            model.body[0].weight.data = torch.ones(4, 4)
+        ema.update()
+        counts.append(len(asked))
+    assert counts == [1, 2, 2, 2, 2, 3, 3, 3]
+    assert ema.model.body[0].weight.isfinite().all()
