@@ -210,7 +210,7 @@ def _place_module(contents: Contents, file: str, named: list[tuple[tuple[Any, ..
     taken: dict[str, int] = {}
     for keys, number in named:
         alias = contents.tensors[number].layout.alias_of
-        name = _fit_name(".".join(map(str, keys)), taken)
+        name = _fit_name(keys[0] if len(keys) == 1 else ".".join(map(str, keys)), taken)
         taken[name] = number
         names_of.setdefault(number if alias is None else alias, []).append(name)
     for number, names in names_of.items():
@@ -260,7 +260,7 @@ def tensor_entries(contents: Contents, checksums: dict[int, str]) -> list[dict[s
             entry["bytes"] = layout.nbytes
             if also:
                 entry["also"] = also
-        entry["dtype"], entry["shape"] = dtype_name(layout.dtype), list(layout.shape)
+        entry["dtype"], entry["shape"] = dtype_name(layout.dtype), layout.shape
         if layout.strides is not None:
             entry["strides"] = list(layout.strides)
         if layout.storage is not None:

@@ -64,6 +64,8 @@ def in_file(layout: Layout) -> tuple[torch.dtype, tuple[int, ...]]:
 
 def to_file(t: Tensor) -> Tensor:
     """`t` as it goes into a file: in main memory, its elements in order; itself if it is so already."""
+    if t.is_cpu and t.is_contiguous() and not t.is_complex() and not t.is_neg():
+        return t
     t = t.detach().resolve_conj().resolve_neg().cpu().contiguous()
     return torch.view_as_real(t) if t.dtype in _AS_REAL else t
 
@@ -94,7 +96,18 @@ def describe(tensors: Sequence[Tensor], storage_ids: Sequence[int]) -> list[Layo
 
 
 def _strides(t: Tensor) -> tuple[int, ...] | None:
-    return None if t.is_contiguous() else tuple(t.stride())
+    if t.is_contiguous() and t.numel() and 1 not in t.shape:
+        return None
+    strides = tuple(t.stride())
+    return None if t.is_contiguous() and strides == _in_order(t.shape) else strides
+
+
+def _in_order(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a new tensor."""
+    strides = [1] * len(shape)
+    for k in range(len(shape) - 2, -1, -1):
+        strides[k] = strides[k + 1] * max(1, shape[k + 1])
+    return tuple(strides)
 
 
 def _geometry(t: Tensor) -> object:
@@ -170,6 +183,10 @@ def build(layouts: Sequence[Layout], stored: Sequence[Tensor | None]) -> list[Te
         elif layout.strides is None:
             built.append(t)
             continue
+        elif _moves_nothing(layout.shape, layout.strides):
+            storage, offset = t.untyped_storage(), int(t.storage_offset())
+            built.append(torch.empty(0, dtype=layout.dtype).set_(storage, offset, layout.shape, layout.strides))
+            continue
         else:
             storage, offset = torch.zeros(layout.span_bytes, dtype=torch.uint8).untyped_storage(), 0
         strides = t.stride() if layout.strides is None else layout.strides
@@ -177,6 +194,12 @@ def build(layouts: Sequence[Layout], stored: Sequence[Tensor | None]) -> list[Te
         _write(view, t)
         built.append(view)
     return built
+
+
+def _moves_nothing(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements lie in order, though the strides of dimensions without a second element are unusual."""
+    usual = zip(shape, strides, _in_order(shape), strict=True)
+    return 0 in shape or all(size == 1 or stride == expected for size, stride, expected in usual)
 
 
 def _write(view: Tensor, t: Tensor) -> None:

@@ -24,7 +24,7 @@ from .directories import Directory, checked_path, checked_target, find, replacin
 from .documents import entry, sizes
 from .faults import Fault, shown
 from .layouts import Layout, build, check, in_file, to_file
-from .tensor_files import DTYPES, FileFacts, MappedFile, checksum, read, verify, write
+from .tensor_files import DTYPES, FileFacts, MappedFile, read, verify, write
 from .trees import TreeDecoder, check_kind
 from .values import ValueDecoder
 
@@ -43,10 +43,10 @@ _TRIES: Final = 5
 def save_snapshot(snapshot: Snapshot, path: str | os.PathLike[str]) -> None:
     """Writes the snapshot as the directory `path`, in the place of one that was saved there before."""
     target = checked_target(path)
-    _check_replaceable(target)
+    there = _check_replaceable(target)
     snapshot.wait()
     contents = contents_of(snapshot)
-    with replacing(target, lambda: _check_replaceable(target)) as new:
+    with replacing(target, lambda: _check_still_replaceable(target, there)) as new:
         write_into(new, snapshot, contents)
 
 
@@ -60,10 +60,9 @@ def write_into(new: Path, snapshot: Snapshot, contents: Contents) -> str:
     facts: dict[str, Any] = {}
     for file, names in contents.files.items():
         tensors = {name: to_file(contents.tensors[number].tensor) for name, number in names.items()}
-        for name, number in names.items():
-            if number not in checksums:
-                checksums[number] = checksum(tensors[name])
-        facts[file] = write(new / file, tensors, contents.metadata.get(file, {})).to_json()
+        written, of_tensors = write(new / file, tensors, contents.metadata.get(file, {}))
+        facts[file] = written.to_json()
+        checksums.update(zip(names.values(), of_tensors, strict=True))
     body = {
         "torchcopy": __version__,
         "torch": torch.__version__,
@@ -92,18 +91,24 @@ def id_of(snapshot: Snapshot) -> str:
     return snapshot._id
 
 
-def _check_replaceable(target: Path) -> None:
-    """Sees to it that nothing is at `target`, or nothing but a snapshot.
+def _check_still_replaceable(target: Path, before: set[str]) -> None:
+    """The same, right before it is replaced; what was looked at before is not read again."""
+    if not target.exists() or set(os.listdir(target)) != before:  # noqa: PTH208  # names
+        _check_replaceable(target)
+
+
+def _check_replaceable(target: Path) -> set[str]:
+    """Sees to it that nothing is at `target`, or nothing but a snapshot: its files' names.
 
     Raises:
         InputError: there is something else.
     """
     if not target.exists():
-        return
+        return set()
     with Directory(target) as directory:
         there = set(directory.names())
         if not there:
-            return
+            return there
         if MANIFEST not in there:
             raise InputError(
                 f"{target} is a directory with other files ({_some(there)}): a snapshot would replace all of it. "
@@ -122,6 +127,7 @@ def _check_replaceable(target: Path) -> None:
                 f"{target} is a snapshot with other files beside it ({_some(strange)}): they would be lost. "
                 "Nothing was written"
             )
+    return there
 
 
 def _some(names: set[str]) -> str:

@@ -32,6 +32,8 @@ DTYPES: Final[Mapping[str, torch.dtype]] = {
     if isinstance(dtype := getattr(torch, name, None), torch.dtype)
 }
 """What a safetensors file can hold."""
+_NAMES: Final = {dtype: name for name, dtype in DTYPES.items()}
+_SMALL: Final = 4096  # bytes that are copied sooner than looked at in place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,14 +63,18 @@ class FileFacts:
         return cls(entry(x, "bytes", int, where), entry(x, "header_checksum", str, where))
 
 
-def checksum(t: Tensor) -> str:
-    """Of the bytes of a tensor in main memory whose elements lie in order. It is only read: a lazy one stays so."""
-    if not t.nbytes:
-        return xxhash.xxh3_128_hexdigest(b"")
-    return xxhash.xxh3_128_hexdigest((ctypes.c_char * t.nbytes).from_address(first_byte(t)))
+def _checksum(address: int, nbytes: int) -> str:
+    """Of bytes in main memory, which are only read: lazy tensors stay lazy."""
+    return xxhash.xxh3_128_hexdigest(
+        ctypes.string_at(address, nbytes) if nbytes < _SMALL else _seen(address, nbytes)
+    )
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> FileFacts:
+def _seen(address: int, nbytes: int) -> ctypes.Array[ctypes.c_char]:
+    return (ctypes.c_char * nbytes).from_address(address)
+
+
+def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> tuple[FileFacts, list[str]]:
     """Writes a file and sees to it that it is on the disk.
 
     Args:
@@ -76,13 +82,17 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -
         tensors: in main memory, their elements in order. Their own memory is what is written: nothing is copied.
         metadata: what else goes into the header.
 
+    Returns:
+        What the manifest is to say of the file, and of each tensor its checksum.
+
     Raises:
         OSError: it cannot be written.
     """
-    specs = {
-        name: TensorSpec(dtype=dtype_name(t.dtype), shape=list(t.shape), data_ptr=first_byte(t), data_len=t.nbytes)
-        for name, t in tensors.items()
-    }
+    specs, checksums = {}, []
+    for name, t in tensors.items():
+        address, nbytes = first_byte(t), t.nbytes
+        specs[name] = TensorSpec(dtype=_NAMES[t.dtype], shape=t.shape, data_ptr=address, data_len=nbytes)
+        checksums.append(_checksum(address, nbytes))
     path.touch(exist_ok=False)
     mode = path.stat().st_mode & 0o777  # as the user's files have it; the library would have 0o600
     try:
@@ -95,7 +105,8 @@ def write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -
     path.chmod(mode)
     with path.open("rb+") as file:
         os.fsync(file.fileno())
-        return FileFacts(os.fstat(file.fileno()).st_size, _header_checksum(file.read(8), file.read))
+        facts = FileFacts(os.fstat(file.fileno()).st_size, _header_checksum(file.read(8), file.read))
+    return facts, checksums
 
 
 def _header_checksum(length: bytes, read: Any) -> str:
@@ -169,5 +180,5 @@ def verify(t: Tensor, name: str, file: str, dtype: torch.dtype, shape: Sequence[
     if t.dtype != dtype or tuple(t.shape) != tuple(shape):
         found = f"{dtype_name(t.dtype)}{list(t.shape)}"
         raise Fault(f"{shown(name)} is {found}; written was {dtype_name(dtype)}{list(shape)}", file)
-    if checksum(t) != expected:
+    if _checksum(first_byte(t), t.nbytes) != expected:
         raise Fault(f"{shown(name)} was changed: its checksum does not match", file)
