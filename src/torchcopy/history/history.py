@@ -295,7 +295,8 @@ class History:
     @property
     def nbytes(self) -> int:
         """Bytes that the snapshots hold: shared ones once, and those that live tensors have not at all."""
-        return held_bytes((each._tensors() for each in self._snapshots), self._live_addresses())
+        values = sum(each._value_bytes for each in self._snapshots)
+        return values + held_bytes((each._tensors() for each in self._snapshots), self._live_addresses())
 
     def report(self) -> HistoryReport:
         """What each snapshot holds, and all of them together."""

@@ -121,7 +121,8 @@ def overview(history: History) -> HistoryOverview:
         taken=history.records,
         snapshots=tuple(_summary(each, best.get(each.number, ())) for each in kept),
         keep_best=dict(history.keep_best),
-        nbytes=sum(storages_of(t for each in kept for t in each._tensors()).values()),
+        nbytes=sum(storages_of(t for each in kept for t in each._tensors()).values())
+        + sum(each._value_bytes for each in kept),
     )
 
 
@@ -132,7 +133,7 @@ def _summary(snapshot: Snapshot, best: Sequence[str]) -> SnapshotSummary:
         taken_at=snapshot.taken_at,
         parts=snapshot.parts,
         tensors=sum(1 for name in snapshot.parts for _ in snapshot._named_tensors(name)),
-        nbytes=sum(storages_of(snapshot._tensors()).values()),
+        nbytes=sum(storages_of(snapshot._tensors()).values()) + snapshot._value_bytes,
         best=tuple(best),
     )
 

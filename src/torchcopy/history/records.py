@@ -164,8 +164,10 @@ def report_on_history(
             each.number,
             dict(each.labels),
             tuple(best.get(id(each), ())),
-            sum(size for address, size in held.items() if counts[address] == 1 and address not in live),
+            each._value_bytes
+            + sum(size for address, size in held.items() if counts[address] == 1 and address not in live),
         )
         for each, held in zip(snapshots, each_held, strict=True)
     )
-    return HistoryReport(mode, held_bytes((each._tensors() for each in snapshots), live), listed)
+    held = sum(each._value_bytes for each in snapshots)
+    return HistoryReport(mode, held + held_bytes((each._tensors() for each in snapshots), live), listed)

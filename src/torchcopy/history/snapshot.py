@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from .parts.part import DESCRIBED, Kind, Part
 from .parts.recognising import part_for
 from .records import SnapshotReport, report_on
 from .restoring import restore
-from .state_trees import Node, paths, put_together
+from .state_trees import Node, paths, put_together, value_bytes
 
 if TYPE_CHECKING:
     from .taking.background import StagingJob
@@ -263,6 +264,11 @@ class Snapshot:
         if not isinstance(name, str) or name not in self._saved:
             raise InputError(f"this snapshot has no part {name!r}: it has {', '.join(self._saved) or 'none'}")
         return name
+
+    @functools.cached_property
+    def _value_bytes(self) -> int:
+        """What it holds beside its tensors."""
+        return sum(value_bytes(saved.tree) for saved in self._saved.values())
 
     def _tensors(self) -> list[Tensor]:
         """The tensors it holds, each once. To be read, never to be written or handed out."""

@@ -20,6 +20,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from .._errors import CopyError, InputError
 from ..copying.deep_copy import copy
 from ..copying.walking.walk import IMMUTABLE
+from .held_bytes import storages_of
 
 _PLAIN: Final = frozenset({Tensor, torch.nn.Parameter})
 _MANY: Final = 4  # dicts that may be a table
@@ -71,9 +72,13 @@ class SequenceNode:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Value:
-    """Anything else. If it can be changed it is a copy, and is copied again for whoever asks."""
+    """Anything else. If it can be changed it is a copy, and is copied again for whoever asks.
+
+    `nbytes` are those of the tensors and arrays in it: what is not among the tree's tensors and may still be large.
+    """
 
     value: Any
+    nbytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,9 +126,20 @@ def _node(x: Any, tensors: list[Tensor], path: str, depth: int) -> Node:
         _check_depth(depth, path)
         return SequenceNode(cls, tuple(_node(a, tensors, f"{path}[{k}]", depth + 1) for k, a in enumerate(x)))
     try:
-        return Value(_copied(x))
+        return _value(x)
     except CopyError as error:
         raise InputError(f"the state at {path}, a {cls.__name__}, cannot be copied, and so not be kept") from error
+
+
+def _value(x: Any) -> Value:
+    if type(x) is np.ndarray and x.dtype != object:
+        return Value(x.copy(), x.nbytes)
+    memo: dict[int, Any] = {}
+    new = copy(x, memo=memo, on_escape="ignore")
+    made = (new, *memo.values())
+    tensors = storages_of(t for t in made if isinstance(t, Tensor))
+    arrays = {id(a): a.nbytes for a in made if isinstance(a, np.ndarray)}
+    return Value(new, sum(tensors.values()) + sum(arrays.values()))
 
 
 def _copied(x: Any) -> Any:
@@ -233,10 +249,10 @@ def paths(node: Node, at: str = "") -> Iterator[tuple[int, str]]:
 
 
 def value_bytes(node: Node) -> int:
-    """Bytes of the NumPy arrays in the tree: what is not among its tensors and may still be large."""
+    """Bytes in the tree that are not among its tensors."""
     match node:
-        case Value(value):
-            return value.nbytes if isinstance(value, np.ndarray) else 0
+        case Value(_, nbytes):
+            return nbytes
         case SequenceNode(_, children):
             return sum(map(value_bytes, children))
         case MappingNode(_, _, children, attributes):
