@@ -228,7 +228,7 @@ class Snapshot:
                 something else is at `path`. Nothing was written.
             OSError: the system could not write. What was there before is there still.
         """
-        from .files.snapshots import save_snapshot
+        from .files.saving import save_snapshot
 
         save_snapshot(self, path)
 
@@ -247,7 +247,7 @@ class Snapshot:
             CorruptSnapshotError: a file is missing, or not as it was saved; the message has file and fault.
             InputError: there is nothing at `path`.
         """
-        from .files.snapshots import load_snapshot
+        from .files.loading import load_snapshot
 
         return load_snapshot(path)
 

@@ -93,6 +93,18 @@ def entry(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> 
     return value
 
 
+def size(mapping: Any, key: str, where: str) -> int:
+    """`mapping[key]`, a number from 0 on, and none that is absurd.
+
+    Raises:
+        Fault: it is another thing.
+    """
+    value = entry(mapping, key, int, where)
+    if not 0 <= value < 1 << 62:
+        raise Fault(f"{where}: `{key}` must be a number from 0 on; found {shown(value)}")
+    return int(value)
+
+
 def sizes(value: Any, where: str) -> tuple[int, ...]:
     """A list of numbers from 0 on, none of them absurd.
 

@@ -25,9 +25,10 @@ from ..snapshot import Snapshot
 from . import documents
 from .contents import contents_of
 from .directories import Directory, checked_path, checked_target, find, lock, remove, sync, write_file
-from .documents import entry, sizes
+from .documents import entry, size
 from .faults import Fault, shown
-from .snapshots import MANIFEST, checked_labels, corrupt, id_of, is_whole, read_snapshot, write_into
+from .loading import MANIFEST, checked_labels, corrupt, is_whole, read_snapshot
+from .saving import id_of, write_into
 from .values import Refusals, ValueDecoder, ValueEncoder, no_tensor
 
 if TYPE_CHECKING:
@@ -196,8 +197,8 @@ def load_history(cls: type[H], path: str | os.PathLike[str], given: dict[str, An
         if snapshots and name not in known:
             raise InputError(f"no snapshot there has a part {name!r}: they have {', '.join(known)}")
         if part.kind != known.get(name, part.kind):
-            what = f"got a {part.kind}: {type(part.target).__name__}"
-            raise InputError(f"`{name}` was taken from a {known[name]}; {what}")
+            what = f"got {part.kind!r}: {type(part.target).__name__}"
+            raise InputError(f"`{name}` was saved as a part of kind {known[name]!r}; {what}")
     for snapshot in snapshots:
         snapshot._parts = dict(history._parts)
     history._snapshots = kept(snapshots, history.keep, history.keep_best)
@@ -242,7 +243,7 @@ def _loaded(place: Path, index: dict[str, Any]) -> tuple[dict[str, Any], int, Ta
         if checksum != wanted or _key_of(snapshot) != key:
             raise Fault("is another snapshot than the one that was saved there", name)
         snapshots.append(snapshot)
-    (count,) = sizes([entry(index, "count", int, INDEX)], "`count`")
+    count = size(index, "count", INDEX)
     return options, count, _taken(entry(index, "taken", list, INDEX)), snapshots
 
 

@@ -1,11 +1,10 @@
-"""One snapshot as a directory: `snapshot.json`, and a safetensors file for each part that has tensors."""
+"""A snapshot from a directory: read as if anybody could have written it."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import re
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -14,17 +13,15 @@ import torch
 from torch import Tensor
 
 from ..._errors import CorruptSnapshotError, InputError
-from ..._version import __version__
-from ..held_tensors import HeldTensors
 from ..parts.part import Kind
 from ..snapshot import SavedPart, Snapshot
 from . import documents
-from .contents import Contents, contents_of, tensor_entries
-from .directories import Directory, checked_path, checked_target, find, replacing, write_file
-from .documents import entry, sizes
+from .directories import Directory, checked_path, find
+from .documents import entry, size, sizes
 from .faults import Fault, shown
-from .layouts import Layout, build, check, in_file, to_file
-from .tensor_files import DTYPES, FileFacts, MappedFile, read, verify, write
+from .layouts import Layout, build, check, in_file
+from .loaded_tensors import LoadedTensors
+from .tensor_files import DTYPES, FileFacts, MappedFile, read, verify
 from .trees import TreeDecoder, check_kind
 from .values import ValueDecoder
 
@@ -35,107 +32,6 @@ _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,120}\.safetensors"
 _CHECKSUM: Final = re.compile(r"[0-9a-f]{32}")
 _DTYPES: Final = {**DTYPES, "complex128": torch.complex128, "complex32": torch.complex32}
 _TRIES: Final = 5
-
-
-# --- saving ----------------------------------------------------------------------------------------------------
-
-
-def save_snapshot(snapshot: Snapshot, path: str | os.PathLike[str]) -> None:
-    """Writes the snapshot as the directory `path`, in the place of one that was saved there before."""
-    target = checked_target(path)
-    there = _check_replaceable(target)
-    snapshot.wait()
-    contents = contents_of(snapshot)
-    with replacing(target, lambda: _check_still_replaceable(target, there)) as new:
-        write_into(new, snapshot, contents)
-
-
-def write_into(new: Path, snapshot: Snapshot, contents: Contents) -> str:
-    """Writes all files of a snapshot into an empty directory.
-
-    Returns:
-        The checksum of the manifest.
-    """
-    checksums: dict[int, str] = {}
-    facts: dict[str, Any] = {}
-    for file, names in contents.files.items():
-        tensors = {name: to_file(contents.tensors[number].tensor) for name, number in names.items()}
-        written, of_tensors = write(new / file, tensors, contents.metadata.get(file, {}))
-        facts[file] = written.to_json()
-        checksums.update(zip(names.values(), of_tensors, strict=True))
-    body = {
-        "torchcopy": __version__,
-        "torch": torch.__version__,
-        "id": id_of(snapshot),
-        "number": snapshot.number,
-        "taken_at": snapshot.taken_at,
-        "mode": snapshot.mode,
-        "labels": contents.labels,
-        "files": facts,
-        "slot_count": contents.slot_count,
-        "parts": contents.parts,
-        "tensors": tensor_entries(contents, checksums),
-    }
-    try:
-        data = documents.encode(FORMAT, VERSION, body)
-    except ValueError as error:
-        raise InputError(f"nothing was saved: what is no tensor {error}") from None
-    write_file(new / MANIFEST, data)
-    return documents.checksum_of(data)
-
-
-def id_of(snapshot: Snapshot) -> str:
-    """What tells a snapshot from all others, in files too."""
-    if snapshot._id is None:
-        snapshot._id = uuid.uuid4().hex
-    return snapshot._id
-
-
-def _check_still_replaceable(target: Path, before: set[str]) -> None:
-    """The same, right before it is replaced; what was looked at before is not read again."""
-    if not target.exists() or set(os.listdir(target)) != before:  # noqa: PTH208  # names
-        _check_replaceable(target)
-
-
-def _check_replaceable(target: Path) -> set[str]:
-    """Sees to it that nothing is at `target`, or nothing but a snapshot: its files' names.
-
-    Raises:
-        InputError: there is something else.
-    """
-    if not target.exists():
-        return set()
-    with Directory(target) as directory:
-        there = set(directory.names())
-        if not there:
-            return there
-        if MANIFEST not in there:
-            raise InputError(
-                f"{target} is a directory with other files ({_some(there)}): a snapshot would replace all of it. "
-                "Nothing was written; give the name of a new directory"
-            )
-        try:
-            manifest = _read_manifest(directory)
-        except Fault as fault:
-            raise InputError(
-                f"{target} is no snapshot that can be read ({fault.file}: {fault}): remove it first. "
-                "Nothing was written"
-            ) from None
-        strange = there - {MANIFEST, *manifest["files"]}
-        if strange:
-            raise InputError(
-                f"{target} is a snapshot with other files beside it ({_some(strange)}): they would be lost. "
-                "Nothing was written"
-            )
-    return there
-
-
-def _some(names: set[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:3]) + (", …" if len(listed) > 3 else "")
-
-
-# --- loading ---------------------------------------------------------------------------------------------------
 
 
 def load_snapshot(path: str | os.PathLike[str]) -> Snapshot:
@@ -169,7 +65,7 @@ def read_snapshot(directory: Directory) -> tuple[Snapshot, str]:
     Raises:
         Fault: it is not as it was saved.
     """
-    manifest = _read_manifest(directory)
+    manifest = read_manifest(directory)
     facts = _file_facts(manifest)
     try:
         layouts, places = _parse_tensors(manifest, facts)
@@ -189,7 +85,7 @@ def read_snapshot(directory: Directory) -> tuple[Snapshot, str]:
 def is_whole(directory: Directory, checksum: str) -> bool:
     """Whether a snapshot with this checksum is there and its files are, as large as they were and of one header."""
     try:
-        manifest = _read_manifest(directory)
+        manifest = read_manifest(directory)
         for name, facts in _file_facts(manifest).items():
             read(directory, name, facts)
     except Fault:
@@ -204,7 +100,12 @@ def _file_facts(manifest: dict[str, Any]) -> dict[str, FileFacts]:
         raise Fault(str(fault), MANIFEST) from None
 
 
-def _read_manifest(directory: Directory) -> dict[str, Any]:
+def read_manifest(directory: Directory) -> dict[str, Any]:
+    """What `snapshot.json` says, whole, of this format, with names of files that can be in the directory.
+
+    Raises:
+        Fault: it is another thing.
+    """
     if MANIFEST not in directory.names():
         hint = ": it is a history, see `History.load`" if "history.json" in directory.names() else ""
         raise Fault(f"has no {MANIFEST}, so it is no snapshot{hint}")
@@ -246,7 +147,7 @@ def _parse_tensors(
             sizes(entry(x, "shape", list, where), f"{where}: `shape`"),
             sizes(x["strides"], f"{where}: `strides`") if "strides" in x else None,
             storage,
-            sizes([entry(x, "offset", int, where)], f"{where}: `offset`")[0] if storage is not None else 0,
+            size(x, "offset", where) if storage is not None else 0,
             alias_of,
         )
         layouts.append(layout)
@@ -334,7 +235,7 @@ def _assembled(
         saved[name] = SavedPart(kind, tree)
     snapshot = Snapshot(
         labels=_labels(entry(manifest, "labels", dict, "manifest"), values),
-        number=sizes([entry(manifest, "number", int, "manifest")], "`number`")[0],
+        number=size(manifest, "number", "manifest"),
         mode="loaded",
         saved=saved,
         places=range(count),
@@ -359,38 +260,3 @@ def checked_labels(decoded: dict[str, Any]) -> dict[str, Any]:
         if not (value is None or type(value) in (bool, int, float, str)):
             raise Fault(f"the label {shown(name)} is {shown(value)}, which is no number, string or None")
     return decoded
-
-
-class LoadedTensors(HeldTensors):
-    """The tensors of a snapshot that was loaded: in memory that is mapped from files until somebody reads it.
-
-    They are no buffers for the next snapshot, though nothing would happen to the files: their memory is the
-    system's to take back. Those that lie otherwise than in the file are put together when somebody first asks.
-    """
-
-    __slots__ = ("_built", "_files", "_layouts", "_stored")
-
-    def __init__(self, layouts: list[Layout], stored: list[Tensor | None], files: tuple[MappedFile, ...]) -> None:
-        self._files, self._layouts, self._stored = files, layouts, stored
-        self._built: list[Tensor] | None = None
-        super().__init__([], None, lazy=True)
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """The tensors.
-
-        Raises:
-            CorruptSnapshotError: a file was cut off or written since, and what is mapped with it.
-        """
-        for file in self._files:
-            fault = file.fault()
-            if fault is not None:
-                raise CorruptSnapshotError(f"{file.path} {fault}: load the snapshot again")
-        if self._built is None:
-            self._built = build(self._layouts, self._stored)
-            self._stored = []
-        return self._built
-
-    @tensors.setter
-    def tensors(self, tensors: list[Tensor]) -> None:
-        pass  # what the base class begins with
