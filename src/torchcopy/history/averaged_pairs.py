@@ -53,16 +53,17 @@ class AveragedPairs:
         if share == 0:
             return
         lists = self._lists
-        if lists is not None and share != 1 and lists.are_as_written():
+        facts = lists.facts() if lists is not None and lists.are_the_same() else None
+        if lists is None or facts is None:
+            lists = self._lists = self._listed()
+            facts = lists.facts()
+        elif share != 1 and facts == lists.written and lists.have_one_size():
             with torch.inference_mode():  # as `lerp_` does
                 _torch_private.foreach_lerp_(lists.moving, lists.goals, share)
                 _torch_private.foreach_copy_(lists.copied, lists.sources)
             return
-        lists = self._listed()
-        facts = lists.facts()
         self._move(lists, share)
         lists.written = facts if lists.stay_in_order(facts) else None
-        self._lists = lists
 
     def _move(self, lists: _Lists, share: float) -> None:
         moving, goals = _apart(lists.moving, lists.goals)
@@ -159,16 +160,13 @@ class _Lists:
             and not any(t.is_nested or t.layout is not torch.strided for t in averages + weights)
         )
 
-    def are_as_written(self) -> bool:
-        """Whether both models consist of the same tensors, and these are as they were when last written."""
-        return (
-            self.written is not None
-            and not any(self._empty)
-            and list(map(id, chain.from_iterable(map(_values, self._tables)))) == self._ids
-            and self.facts() == self.written
-            and all(map(Tensor.is_same_size, self.moving, self.goals))
-            and all(map(Tensor.is_same_size, self.copied, self.sources))
-        )
+    def are_the_same(self) -> bool:
+        """Whether both models consist of the same tensors."""
+        return not any(self._empty) and list(map(id, chain.from_iterable(map(_values, self._tables)))) == self._ids
+
+    def have_one_size(self) -> bool:
+        """Whether each tensor has the shape of the one that it follows."""
+        return all(map(Tensor.is_same_size, self.moving + self.copied, self.goals + self.sources))
 
     def refuse(self) -> None:
         """Raises what `lerp_` says about the two by name, where something is wrong with them.

@@ -242,6 +242,7 @@ def test_whatever_happens_to_the_weights_between_updates(events, decay, update_e
             elif event == "half":  # there and back again: buffers are other objects afterwards
                 model.double().float()
             else:
+                model[1].weight.data = model[1].weight.data.clone()
                 with ema.swapped():
                     assert equal(model, values(ema.model))
         ema.update()
@@ -692,3 +693,13 @@ def test_what_is_in_order_is_not_asked_about_again(monkeypatch):
         counts.append(len(asked))
     assert counts == [1, 2, 2, 2, 2, 3, 3, 3]
     assert ema.model.body[0].weight.isfinite().all()
+
+
+def test_two_averages_do_not_go_into_one_memory():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    ema = tc.EMA(model, 0.5)
+    model[1].weight.data = model[0].weight.data[0]
+    before = values(model)
+    with pytest.raises(tc.InputError, match="where it overlaps"), ema.swapped():
+        pytest.fail("the block was entered")
+    assert equal(model, before)
