@@ -7,7 +7,9 @@ writes. What has been let go by then is not copied by the write.
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -70,6 +72,7 @@ class StagingJob:
                 self._move()
             except BaseException as error:  # noqa: BLE001  # handed to the thread that trains
                 self.error = error
+                stager.untold[id(self)] = str(self._staging_error())
             finally:
                 self._finished.set()
 
@@ -134,9 +137,13 @@ class StagingJob:
             StagingError: there is one.
         """
         if self.error is not None:
-            raise StagingError(
-                f"the bytes of a snapshot could not be moved: {type(self.error).__name__}: {self.error}"
-            ) from self.error
+            stager.untold.pop(id(self), None)
+            raise self._staging_error() from self.error
+
+    def _staging_error(self) -> StagingError:
+        return StagingError(
+            f"the bytes of a snapshot could not be moved: {type(self.error).__name__}: {self.error}"
+        )
 
     def let_go(self) -> bool:
         """Lets go of the lazy clones that have been copied. True if none is left. For the thread that trains."""
@@ -229,6 +236,9 @@ class Stager:
     """The thread that moves bytes while there are any, and the hook that lets go before an optimizer writes.
 
     The thread is no daemon: the interpreter waits for it, so that no snapshot is left half moved.
+
+    Attributes:
+        untold: errors that no call has raised yet, by the identities of their jobs.
     """
 
     def __init__(self) -> None:
@@ -239,6 +249,7 @@ class Stager:
     def _start_anew(self) -> None:
         self._lock = threading.Lock()
         self._letting_go = threading.RLock()
+        self.untold: dict[int, str] = {}
         self._waiting: deque[StagingJob] = deque()
         self._thread: threading.Thread | None = None
 
@@ -293,6 +304,11 @@ class Stager:
                 self._hook.remove()
                 self._hook = None
 
+    def tell(self) -> None:
+        """Writes what nobody has asked for: the program is about to end."""
+        for message in self.untold.values():
+            sys.stderr.write(f"torchcopy: {message}\n")
+
     def after_fork_in_child(self) -> None:
         """Forgets the thread, which stayed with the parent; jobs that it had not done are run by who waits."""
         self._start_anew()
@@ -305,5 +321,6 @@ def _is_alive(thread: int) -> bool:
 
 
 stager = Stager()
+atexit.register(stager.tell)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=stager.after_fork_in_child)

@@ -1,0 +1,1 @@
+"""Means of weights: of several states, and a moving one."""
