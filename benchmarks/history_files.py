@@ -53,15 +53,20 @@ def compare(name: str, subject: Subject, directory: Path, rounds: int) -> None:
     }
     loads = {
         "load": lambda: tc.Snapshot.load(ours),
-        "load, copy out": lambda: copied_out(tc.Snapshot.load(ours)),
+        "load, restore": lambda: tc.Snapshot.load(ours).restore(**objects),
         "torch.load": lambda: torch.load(theirs),
+        "torch.load, into": lambda: into(objects, torch.load(theirs)),
         "torch.load, mmap": lambda: torch.load(theirs, mmap=True),
     }
-    remove = {"save": lambda: shutil.rmtree(ours, ignore_errors=True)}
-    times = in_turns(saves, rounds, {**dict.fromkeys(saves, lambda: theirs.unlink(missing_ok=True)), **remove})
+
+    def remove() -> None:
+        shutil.rmtree(ours, ignore_errors=True)
+        theirs.unlink(missing_ok=True)
+
+    times = in_turns(saves, rounds, remove)
     snapshot.save(ours)
     torch.save(states, theirs)
-    times |= in_turns(loads, rounds, {})
+    times |= in_turns(loads, rounds, lambda: None)
     where = f"{directory.parent} ({file_system(directory)})"
     size = sum(t.nbytes for t in subject.tensors)
     print(f"\n{name}, {len(subject.tensors)} tensors, {size / 1e6:.0f} MB, in {where}")
@@ -71,7 +76,7 @@ def compare(name: str, subject: Subject, directory: Path, rounds: int) -> None:
         ("save", "torch.save, fsync"),
         ("save", "torch.save"),
         ("load", "torch.load"),
-        ("load, copy out", "torch.load"),
+        ("load, restore", "torch.load, into"),
     ):
         ratios = [y / x for x, y in zip(times[a], times[b], strict=True)]
         print(f"  {a} against {b}: {statistics.median(ratios):.2f}x ({min(ratios):.2f} to {max(ratios):.2f})")
@@ -84,19 +89,20 @@ def save_and_sync(states: Any, path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def copied_out(loaded: tc.Snapshot) -> list[Any]:
-    """All tensors in memory of the process, as `torch.load` has them."""
-    return [loaded.state(part) for part in loaded.parts]
+def into(objects: dict[str, Any], states: dict[str, Any]) -> None:
+    """What a program does with what it has loaded."""
+    for part, target in objects.items():
+        target.load_state_dict(states[part])
 
 
 def in_turns(
-    calls: dict[str, Callable[[], object]], rounds: int, before: dict[str, Callable[[], object]]
+    calls: dict[str, Callable[[], object]], rounds: int, before: Callable[[], None]
 ) -> dict[str, list[float]]:
     """Seconds of each call, one turn after the other; the first turn does not count."""
     times: dict[str, list[float]] = {what: [] for what in calls}
     for turn in range(rounds + 1):
         for what, call in calls.items():
-            before.get(what, int)()
+            before()
             os.sync()  # nobody waits for what the one before has left to be written
             begin = time.perf_counter()
             result = call()
