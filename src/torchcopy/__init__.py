@@ -43,10 +43,10 @@ _MODULES = {
     "copying.in_place": ("copy_", "lerp_"),
     "copying.tensors.memory_cache": ("empty_cache",),
     # keep
-    "history.averaging": ("average",),
-    "history.comparison": ("compare",),
-    "history.comparison_records": ("Comparison",),
-    "history.ema": ("EMA",),
+    "history.averages.averaging": ("average",),
+    "history.comparing.comparison": ("compare",),
+    "history.comparing.comparison_records": ("Comparison",),
+    "history.averages.ema": ("EMA",),
     "history.history": ("History",),
     "history.snapshot": ("Snapshot",),
     # measure
@@ -78,10 +78,10 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from .copying.in_place import copy_ as copy_
     from .copying.in_place import lerp_ as lerp_
     from .copying.tensors.memory_cache import empty_cache as empty_cache
-    from .history.averaging import average as average
-    from .history.comparison import compare as compare
-    from .history.comparison_records import Comparison as Comparison
-    from .history.ema import EMA as EMA
+    from .history.averages.averaging import average as average
+    from .history.averages.ema import EMA as EMA
+    from .history.comparing.comparison import compare as compare
+    from .history.comparing.comparison_records import Comparison as Comparison
     from .history.history import History as History
     from .history.snapshot import Snapshot as Snapshot
     from .semantics.advice import Advice as Advice

@@ -84,7 +84,7 @@ def compare(
     Example: `torchcopy history compare runs/h:step=100 runs/h:best=val_loss --by module`
     """
     del debug  # read where errors are handled
-    from ..history.comparison import compare as compare_states
+    from ..history.comparing.comparison import compare as compare_states
     from ..history.selecting import load_selected
     from ..reporters import history as report
     from ..reporters.as_json import print_json

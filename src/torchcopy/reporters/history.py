@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .._tensors import format_bytes
-from ..history.comparison_records import Comparison, ModuleMoved, Moved
+from ..history.comparing.comparison_records import Comparison, ModuleMoved, Moved
 from ..history.overview import COUNTERS, HistoryOverview, SnapshotSummary
 from .terminal import console
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..history.movement import Movement
+from ..history.comparing.movement import Movement
 from ..history.overview import HistoryOverview
 from .bench_plot import Palette
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .._errors import InputError
 from .._tensors import format_bytes
 from ..bench.preflight import PLOT_SUFFIXES, check_writable, has_matplotlib
-from ..history.movement import Movement, movement
+from ..history.comparing.movement import Movement, movement
 from ..history.overview import HistoryOverview, TakenSnapshot, overview
 from .bench_plot import LIGHT, Palette
 from .files import write_bytes

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 import torchcopy as tc
-from torchcopy.history import weighted_mean
+from torchcopy.history.averages import weighted_mean
 
 inf, nan = math.inf, math.nan
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import torchcopy as tc
-from torchcopy.history import comparison, difference_sums
+from torchcopy.history.comparing import comparison, difference_sums
 
 inf, nan = math.inf, math.nan
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn]

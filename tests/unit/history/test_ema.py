@@ -16,7 +16,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 
 import torchcopy as tc
-from torchcopy.history import averaged_pairs
+from torchcopy.history.averages import averaged_pairs
 
 
 class Net(nn.Module):

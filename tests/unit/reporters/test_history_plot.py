@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import torchcopy as tc
-from torchcopy.history.movement import movement
+from torchcopy.history.comparing.movement import movement
 from torchcopy.history.overview import overview
 from torchcopy.reporters import history_heatmap, history_plot
 

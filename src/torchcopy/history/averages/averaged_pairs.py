@@ -10,15 +10,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .. import _torch_private
-from .._errors import InputError
-from ..copying.in_place import copy_, lerp_
-from ..copying.writing.dtype_rules import fault_of_lerp
-from ..copying.writing.matching import Matching
-from ..copying.writing.named_parts import named_tensors
-from ..copying.writing.single_pairs import Writing
-from ..copying.writing.tensor_pairs import checked_pairs
-from .named_states import same_memory
+from ... import _torch_private
+from ..._errors import InputError
+from ...copying.in_place import copy_, lerp_
+from ...copying.writing.dtype_rules import fault_of_lerp
+from ...copying.writing.matching import Matching
+from ...copying.writing.named_parts import named_tensors
+from ...copying.writing.single_pairs import Writing
+from ...copying.writing.tensor_pairs import checked_pairs
+from ..comparing.named_states import same_memory
 
 _dtype, _device, _values = attrgetter("dtype"), attrgetter("device"), methodcaller("values")
 _ORDINARY = frozenset({Tensor, nn.Parameter})

@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from .._errors import InputError
-from ..copying.deep_copy import copy
-from .named_states import (
+from ..._errors import InputError
+from ...copying.deep_copy import copy
+from ..comparing.named_states import (
     ACCEPTED,
     NamedState,
     Weights,
@@ -22,8 +22,8 @@ from .named_states import (
     read_state,
     same_memory,
 )
-from .snapshot import Snapshot
-from .state_trees import put_together
+from ..snapshot import Snapshot
+from ..state_trees import put_together
 from .weighted_mean import weighted_mean
 
 Buffers = Literal["average", "last"]

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from .. import _torch_private
-from .._errors import InputError
-from .._tensors import has_storage
-from ..copying.deep_copy import copy
-from ..copying.in_place import copy_
-from ..copying.writing.named_parts import named_tensors
+from ... import _torch_private
+from ..._errors import InputError
+from ..._tensors import has_storage
+from ...copying.deep_copy import copy
+from ...copying.in_place import copy_
+from ...copying.writing.named_parts import named_tensors
 
 
 class BorrowedWeights:

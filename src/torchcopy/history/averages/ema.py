@@ -12,10 +12,10 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from .._errors import InputError
-from ..copying.deep_copy import copy, fork
-from ..copying.in_place import copy_
-from ..copying.writing.named_parts import named_tensors
+from ..._errors import InputError
+from ...copying.deep_copy import copy, fork
+from ...copying.in_place import copy_
+from ...copying.writing.named_parts import named_tensors
 from .averaged_pairs import AveragedPairs
 from .borrowed_weights import BorrowedWeights
 

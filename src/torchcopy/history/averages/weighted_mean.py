@@ -8,7 +8,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from .named_states import same_memory
+from ..comparing.named_states import same_memory
 
 _CPU_PIECE = 1 << 17  # elements: a few of these in float64 stay in the cache
 _DEVICE_PIECE = 1 << 24

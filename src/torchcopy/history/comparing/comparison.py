@@ -7,12 +7,20 @@ from typing import Any
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from .._errors import InputError
-from .._tensors import dtype_name
+from ..._errors import InputError
+from ..._tensors import dtype_name
+from ..snapshot import Snapshot
 from .comparison_records import Comparison, ModuleMoved, NotCompared, TensorMoved
 from .difference_sums import DifferenceSums, difference_sums, sums_of_equal
-from .named_states import NamedState, Weights, check_part, described_tensor, is_extra_state, read_state, same_memory
-from .snapshot import Snapshot
+from .named_states import (
+    NamedState,
+    Weights,
+    check_part,
+    described_tensor,
+    is_extra_state,
+    read_state,
+    same_memory,
+)
 
 # The sums of tensors that lazy snapshots share, which nobody writes: read once, however often they are compared.
 _of_lasting: Any = WeakIdKeyDictionary()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from .._errors import InputError
+from ..._errors import InputError
 
 _SHOWN = 10
 _NAME_WIDTH = 30

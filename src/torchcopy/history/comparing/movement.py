@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .overview import plain_number
+from ..overview import plain_number
 
 if TYPE_CHECKING:
-    from .snapshot import Snapshot
+    from ..snapshot import Snapshot
 
 _STATISTICS = ("running_mean", "running_var")  # of normalisation layers: they follow the data and are no weights
 _WIDE = frozenset({torch.float32, torch.float64, torch.complex64, torch.complex128})

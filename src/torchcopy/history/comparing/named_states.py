@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from .. import _torch_private
-from .._errors import InputError
-from .._tensors import describe, has_storage
-from .snapshot import Snapshot
-from .state_trees import MappingNode, Node, SequenceNode, Slot, Slots, take_apart
+from ... import _torch_private
+from ..._errors import InputError
+from ..._tensors import describe, has_storage
+from ..snapshot import Snapshot
+from ..state_trees import MappingNode, Node, SequenceNode, Slot, Slots, take_apart
 
 Weights: TypeAlias = Snapshot | nn.Module | Mapping[str, Any]
 """What holds weights: a snapshot, a module, or a mapping such as its `state_dict()`."""
@@ -60,7 +60,7 @@ def read_state(weights: Any, part: str | None, where: str) -> NamedState:
         name = _part_of(weights, part, where)
         state = weights._own_state_dict(name)
         lasting = weights.mode == "lazy"
-        said = " ".join([f"snapshot {weights.number}", *(f"{k}={v}" for k, v in weights.labels.items())])
+        said = " ".join([f"snapshot {weights.number}", *(f"{k}={_short(v)}" for k, v in weights.labels.items())])
         target = getattr(weights._parts.get(name), "target", None)
         buffers = _buffers_of(target) if isinstance(target, nn.Module) else None
     elif isinstance(weights, nn.Module):
@@ -179,3 +179,7 @@ def _named_type(x: object) -> str:
     if isinstance(x, type):
         return f"the class {x.__name__}"
     return f"{type(x).__name__}: {x!r}"[:90]
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
