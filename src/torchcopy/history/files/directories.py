@@ -71,7 +71,10 @@ class Directory:
         self._descriptor: int | None = None
         if os.open in os.supports_dir_fd:
             self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | os.O_CLOEXEC)
-        self._identity = self._identity_at_path()
+            facts = os.fstat(self._descriptor)
+            self._identity: tuple[int, int] | None = (facts.st_dev, facts.st_ino)
+        else:
+            self._identity = self._identity_at_path()
 
     def __enter__(self) -> Directory:
         return self

@@ -31,7 +31,7 @@ VERSION: Final = 1
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,120}\.safetensors")
 _CHECKSUM: Final = re.compile(r"[0-9a-f]{32}")
 _DTYPES: Final = {**DTYPES, "complex128": torch.complex128, "complex32": torch.complex32}
-_TRIES: Final = 5
+_TRIES: Final = 20
 
 
 def load_snapshot(path: str | os.PathLike[str]) -> Snapshot:
