@@ -384,3 +384,24 @@ def test_processes(name):
     assert (done.returncode, done.stdout) == (0, PRINTED[name]), done.stderr
     untold = "torchcopy: the bytes of a snapshot could not be moved: OSError: disk\n"
     assert done.stderr == (untold if name == "an error at exit is told" else "")
+
+
+def test_a_background_take_that_cannot_begin_loses_no_snapshot(monkeypatch):
+    model = nn.Linear(2, 2)
+    history = tc.History(model=model, mode="background", keep=1, rng=False)
+    history.take(step=0).wait()
+    expected = history[0].state_dict("model")
+
+    def fail(*_):
+        raise MemoryError("no more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(background, "copy_tensors", fail)
+        with pytest.raises(MemoryError, match="no more"):
+            history.take(step=1)
+    assert [snapshot.labels["step"] for snapshot in history] == [0]
+    with torch.no_grad():
+        model.weight.zero_()
+    assert all(torch.equal(t, expected[name]) for name, t in history[0].state_dict("model").items())
+    history.take(step=2).wait()
+    assert history[0].state_dict("model")["weight"].eq(0).all()

@@ -6,7 +6,6 @@ import contextlib
 import os
 import threading
 import warnings
-import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,9 +30,10 @@ from .records import HistoryReport, report_on_history
 from .retention import Goal, best_of, bests, kept, parse_keep, parse_keep_best, parse_max_bytes
 from .snapshot import SavedPart, Snapshot
 from .state_trees import take_apart
-from .taking.background import StagingJob, stager
+from .taking.background import StagingJob
 from .taking.eager import suit, take_eager
 from .taking.lazy import take_lazy
+from .taking.stager import stager
 
 if TYPE_CHECKING:
     from .._plots import Figure
@@ -185,22 +185,18 @@ class History:
             take_lazy(live, self._snapshots[-1]._held if self._snapshots else None, held)
             self._snapshots = staying
             return
-        buffers = self._buffers_of(going, live)
-        before = [weakref.ref(each) for each in self._snapshots]
-        if buffers:
+        if self.mode == "background":
+            job = StagingJob(live, held, self.device)
+            snapshot._staging = job
+            self._snapshots = staying
+            del going
+            job.write_into(self._returned.buffers())
+            stager.submit(job)
+            return
+        if self._buffers_of(going, live):  # these are written next: what goes is gone, even if that is interrupted
             self._snapshots = staying[:-1]
         del going
-        try:
-            free = self._returned.buffers()
-            if self.mode == "eager":
-                held.tensors = take_eager(live, free, self.device)
-            else:
-                job = StagingJob(live, held, free, self.device)
-                snapshot._staging = job
-                stager.submit(job)
-        except BaseException:
-            self._snapshots = [each for ref in before if (each := ref()) is not None]
-            raise
+        held.tensors = take_eager(live, self._returned.buffers(), self.device)
         self._snapshots = staying
 
     def _buffers_of(self, going: Sequence[Snapshot], live: Sequence[Tensor]) -> bool:

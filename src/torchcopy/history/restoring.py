@@ -10,8 +10,6 @@ from .._errors import RestoreError
 from .parts.part import Load, Part, RestorePlan
 from .write_back import write_back
 
-_LISTED = 30
-
 
 def restore(parts: Sequence[tuple[Part, object]]) -> None:
     """Writes each saved state, which is only read, into its part.
@@ -38,9 +36,8 @@ def restore(parts: Sequence[tuple[Part, object]]) -> None:
 def _message(differences: Sequence[str]) -> str:
     if len(differences) == 1:
         return f"nothing was restored: {differences[0]}"
-    listed = "".join(f"\n  {line}" for line in differences[:_LISTED])
-    more = f"\n  … and {len(differences) - _LISTED} more" if len(differences) > _LISTED else ""
-    return f"nothing was restored, as {len(differences)} things do not match:{listed}{more}"
+    listed = "".join(f"\n  {line}" for line in differences)
+    return f"nothing was restored, as {len(differences)} things do not match:{listed}"
 
 
 def _load(loads: Sequence[Load], plans: Iterable[RestorePlan]) -> None:

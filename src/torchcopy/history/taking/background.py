@@ -7,17 +7,12 @@ writes. What has been let go by then is not copied by the write.
 
 from __future__ import annotations
 
-import atexit
-import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import register_optimizer_step_pre_hook
-from torch.utils.hooks import RemovableHandle
 
 from ... import _torch_private
 from ..._errors import StagingError
@@ -26,6 +21,8 @@ from ...copying.request import Request
 from ...copying.tensors.tensor_copies import copy_tensors
 from ..held_tensors import HeldTensors
 from .eager import fill, suit
+from .side_stream import on, recorded_event, side_stream, to_pinned
+from .stager import stager
 
 _CHUNK_BYTES = 32 << 20
 _LAZY = Request(memory="lazy")
@@ -38,9 +35,7 @@ class StagingJob:
         error: what the thread ran into.
     """
 
-    def __init__(
-        self, live: Sequence[Tensor], held: HeldTensors, buffers: list[Tensor] | None, device: torch.device | None
-    ) -> None:
+    def __init__(self, live: Sequence[Tensor], held: HeldTensors, device: torch.device | None) -> None:
         self.error: BaseException | None = None
         self._held = held
         self._device = device
@@ -55,13 +50,16 @@ class StagingJob:
         self._clones: list[Tensor | None] = list(clones)
         self._live: list[Tensor | None] = list(live)
         self._staged: list[Tensor | None] = [None] * len(clones)
-        if buffers is not None and suit(buffers, live, device):
-            self._buffers: list[Tensor] | None = buffers
-        else:
-            self._buffers = None
+        self._buffers: list[Tensor] | None = None
         self._chunks = deque(_chunks(clones))
         self._done: deque[range] = deque()
-        self._ready_event = _recorded_event(live)
+        self._ready_event = recorded_event(live)
+
+    def write_into(self, buffers: list[Tensor] | None) -> None:
+        """Has the bytes go into memory that may be written, if there is any and they fit."""
+        live = [t for t in self._live if t is not None]
+        if buffers is not None and suit(buffers, live, self._device):
+            self._buffers = buffers
 
     # --- on the thread -----------------------------------------------------------------------------------------
 
@@ -77,7 +75,7 @@ class StagingJob:
                 self._finished.set()
 
     def _move(self) -> None:
-        stream = _side_stream(self._ready_event)
+        stream = side_stream(self._ready_event)
         while self._chunks:
             chunk = self._chunks[0]
             sources = [self._clones[k] for k in chunk]
@@ -91,17 +89,17 @@ class StagingJob:
     def _copied(self, chunk: range, sources: list[Tensor], stream: torch.cuda.Stream | None) -> list[Tensor]:
         if self._buffers is not None:
             targets = [self._buffers[k] for k in chunk]
-            with _on(stream):
+            with on(stream):
                 fill(targets, sources)
             return targets
         moved = self._device
-        with _on(stream):
+        with on(stream):
             if moved is None:
                 lazy = [c for k, c in zip(chunk, sources, strict=True) if not self._at_once[k]]
                 copies = iter(copy_tensors(lazy, Request()) if lazy else ())
                 return [c if self._at_once[k] else next(copies) for k, c in zip(chunk, sources, strict=True)]
             if moved.type == "cpu" and any(t.is_cuda for t in sources):
-                return _to_pinned(sources)
+                return to_pinned(sources)
             return copy_tensors(sources, Request(device=moved))
 
     def after_fork_in_child(self) -> None:
@@ -182,145 +180,3 @@ def _chunks(clones: Sequence[Tensor]) -> list[range]:
 
 def _is_strided(t: Tensor) -> bool:
     return t.layout is torch.strided and not t.is_nested
-
-
-# --- devices ---------------------------------------------------------------------------------------------------
-
-
-def _recorded_event(live: Sequence[Tensor]) -> torch.cuda.Event | None:
-    """An event after all that the current stream was told to do with the live tensors; None without a GPU."""
-    if not any(t.is_cuda for t in live):
-        return None
-    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    event.record()
-    return event
-
-
-def _side_stream(event: torch.cuda.Event | None) -> torch.cuda.Stream | None:
-    if event is None:
-        return None
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    stream.wait_event(event)
-    return stream
-
-
-class _on:  # noqa: N801  # a context manager
-    """Runs the body on a stream, and waits for what it began there."""
-
-    def __init__(self, stream: torch.cuda.Stream | None) -> None:
-        self._stream = stream
-        self._context = None if stream is None else torch.cuda.stream(stream)
-
-    def __enter__(self) -> None:
-        if self._context is not None:
-            self._context.__enter__()  # type: ignore[no-untyped-call]
-
-    def __exit__(self, *error: object) -> None:
-        if self._context is not None and self._stream is not None:
-            self._stream.synchronize()
-            self._context.__exit__(*error)
-
-
-def _to_pinned(sources: Sequence[Tensor]) -> list[Tensor]:
-    """Copies in page-locked memory: the GPU writes there by itself."""
-    copies = [torch.empty_like(t, device="cpu", pin_memory=t.is_cuda) for t in sources]
-    for c, t in zip(copies, sources, strict=True):
-        c.copy_(t, non_blocking=True)
-    return copies
-
-
-# --- the thread ------------------------------------------------------------------------------------------------
-
-
-class Stager:
-    """The thread that moves bytes while there are any, and the hook that lets go before an optimizer writes.
-
-    The thread is no daemon: the interpreter waits for it, so that no snapshot is left half moved.
-
-    Attributes:
-        untold: errors that no call has raised yet, by the identities of their jobs.
-    """
-
-    def __init__(self) -> None:
-        self._start_anew()
-        self._unfinished: list[StagingJob] = []  # for the thread that trains: clones to let go of
-        self._hook: RemovableHandle | None = None
-
-    def _start_anew(self) -> None:
-        self._lock = threading.Lock()
-        self._letting_go = threading.RLock()
-        self.untold: dict[int, str] = {}
-        self._waiting: deque[StagingJob] = deque()
-        self._thread: threading.Thread | None = None
-
-    def submit(self, job: StagingJob) -> None:
-        """Has the job run on the thread."""
-        with self._letting_go:
-            self._unfinished.append(job)
-            if self._hook is None:
-                self._hook = register_optimizer_step_pre_hook(self._before_step)
-        with self._lock:
-            self._waiting.append(job)
-            if self._thread is not None:
-                return
-            self._thread = threading.Thread(target=self._run, name="torchcopy-staging")
-            try:
-                self._thread.start()
-                return
-            except RuntimeError:  # there can be no more threads, or the interpreter is about to end
-                self._thread = None
-        self._run()
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._thread = None
-                    return
-                job = self._waiting.popleft()
-            job.run()
-            del job
-
-    def is_running(self) -> bool:
-        """Whether there is a thread that will do what is waiting."""
-        return self._thread is not None
-
-    def _before_step(self, *_: object) -> None:
-        if not torch.compiler.is_compiling():  # nothing for a graph; what is not let go of is copied by the write
-            self.let_go()
-
-    def let_go(self) -> None:
-        """Lets go of the lazy clones that have been copied, of all jobs of this thread and of those that ended."""
-        if not self._unfinished:
-            return
-        with self._letting_go:
-            here = threading.get_ident()
-            self._unfinished = [
-                job
-                for job in self._unfinished
-                if not ((job._thread == here or not _is_alive(job._thread)) and job.let_go())
-            ]
-            if not self._unfinished and self._hook is not None:
-                self._hook.remove()
-                self._hook = None
-
-    def tell(self) -> None:
-        """Writes what nobody has asked for: the program is about to end."""
-        for message in self.untold.values():
-            sys.stderr.write(f"torchcopy: {message}\n")
-
-    def after_fork_in_child(self) -> None:
-        """Forgets the thread, which stayed with the parent; jobs that it had not done are run by who waits."""
-        self._start_anew()
-        for job in self._unfinished:
-            job.after_fork_in_child()
-
-
-def _is_alive(thread: int) -> bool:
-    return any(each.ident == thread for each in threading.enumerate())
-
-
-stager = Stager()
-atexit.register(stager.tell)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=stager.after_fork_in_child)
