@@ -84,31 +84,34 @@ def _check_replaceable(target: Path) -> set[str]:
     Raises:
         InputError: there is something else.
     """
-    if not target.exists():
-        return set()
-    with Directory(target) as directory:
-        there = set(directory.names())
-        if not there:
-            return there
-        if MANIFEST not in there:
-            raise InputError(
-                f"{target} is a directory with other files ({_some(there)}): a snapshot would replace all of it. "
-                "Nothing was written; give the name of a new directory"
-            )
-        try:
-            manifest = read_manifest(directory)
-        except Fault as fault:
-            raise InputError(
-                f"{target} is no snapshot that can be read ({fault.file}: {fault}): remove it first. "
-                "Nothing was written"
-            ) from None
-        strange = there - {MANIFEST, *manifest["files"]}
-        if strange:
-            raise InputError(
-                f"{target} is a snapshot with other files beside it ({_some(strange)}): they would be lost. "
-                "Nothing was written"
-            )
-    return there
+    while target.exists():
+        with Directory(target) as directory:
+            there = set(directory.names())
+            why = _why_not_replaceable(directory, there)
+            if why is None:
+                return there
+            if not directory.was_replaced:  # by another save, meanwhile
+                raise InputError(f"{target} {why}")
+    return set()
+
+
+def _why_not_replaceable(directory: Directory, there: set[str]) -> str | None:
+    if not there:
+        return None
+    if MANIFEST not in there:
+        return (
+            f"is a directory with other files ({_some(there)}): a snapshot would replace all of it. "
+            "Nothing was written; give the name of a new directory"
+        )
+    try:
+        manifest = read_manifest(directory)
+    except Fault as fault:
+        return f"is no snapshot that can be read ({fault.file}: {fault}): remove it first. Nothing was written"
+    strange = there - {MANIFEST, *manifest["files"]}
+    if strange:
+        lost = f"is a snapshot with other files beside it ({_some(strange)}): they would be lost"
+        return f"{lost}. Nothing was written"
+    return None
 
 
 def _some(names: set[str]) -> str:
