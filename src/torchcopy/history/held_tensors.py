@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -13,6 +14,26 @@ from torch import Tensor
 T = TypeVar("T")
 Geometry = tuple[list[int], list[torch.Size], list[tuple[int, ...]], list[Any], list[torch.dtype]]
 """Of many tensors: addresses of their storages, shapes, strides, offsets, dtypes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """What decides how tensors are copied: a copy of some can be written from others of the same layout.
+
+    Attributes:
+        shapes: of each.
+        strides: of each; None where all are contiguous.
+        dtypes: of each.
+        devices: of each.
+        sharing: for each, the first that views the same storage and how far behind it that begins; None where
+            none do.
+    """
+
+    shapes: list[torch.Size]
+    strides: list[tuple[int, ...]] | None
+    dtypes: list[torch.dtype]
+    devices: list[torch.device]
+    sharing: list[tuple[int, Any]] | None
 
 
 class Returned:
@@ -28,19 +49,20 @@ class Returned:
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
-        self._buffers: deque[list[Tensor]] = deque(maxlen=1)
+        self._buffers: deque[HeldTensors] = deque(maxlen=1)
         self._lazy: deque[Sequence[Tensor]] = deque()
 
-    def give_back(self, tensors: list[Tensor], *, lazy: bool) -> None:
+    def give_back(self, held: HeldTensors) -> None:
         """Takes the tensors of a snapshot that is gone. May be called from a finaliser, on any thread."""
-        if not lazy:
-            self._buffers.append(tensors)
+        if not held.lazy:
+            self._buffers.append(HeldTensors(held.tensors, layout=held.layout))
         elif threading.get_ident() != self.thread:
-            self._lazy.append(tensors)
+            self._lazy.append(held.tensors)
 
-    def buffers(self) -> list[Tensor] | None:
-        """Memory that may be written, the last that was given back; None where there is none."""
-        return _popped(self._buffers)
+    def buffers(self, layout: Layout | None) -> list[Tensor] | None:
+        """Memory into which tensors of that layout may be written; what was given back and does not fit goes."""
+        held = _popped(self._buffers)
+        return held.tensors if held is not None and held.fits(layout) else None
 
     def let_go(self) -> None:
         """Lets go of the lazy clones that other threads have dropped. For the thread that trains."""
@@ -70,21 +92,34 @@ class HeldTensors:
     Attributes:
         tensors: each once.
         lazy: whether they are lazy clones, or may be.
+        layout: of the tensors that these are copies of; None where that cannot be told.
         geometry: of lazy ones: where their bytes are tells whether the live tensors still have these.
         at_once: ids of those that were copied at once, though not the eager mode took them; found out when it is
             asked for, if the mode does not know them anyway.
     """
 
-    __slots__ = ("__weakref__", "at_once", "geometry", "lazy", "returned", "tensors")
+    __slots__ = ("__weakref__", "at_once", "geometry", "layout", "lazy", "returned", "tensors")
 
-    def __init__(self, tensors: list[Tensor], returned: Returned | None = None, *, lazy: bool = False) -> None:
+    def __init__(
+        self,
+        tensors: list[Tensor],
+        returned: Returned | None = None,
+        *,
+        lazy: bool = False,
+        layout: Layout | None = None,
+    ) -> None:
         self.tensors = tensors
         self.lazy = lazy
         self.returned = returned
         self.geometry: Geometry | None = None
+        self.layout = layout
         self.at_once: set[int] | None = None
+
+    def fits(self, layout: Layout | None) -> bool:
+        """Whether these are copies, and can be written from tensors of that layout."""
+        return layout is not None and not self.lazy and self.layout == layout
 
     def __del__(self) -> None:
         returned = self.returned
         if returned is not None:
-            returned.give_back(self.tensors, lazy=self.lazy)
+            returned.give_back(self)

@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from .._errors import InputError, StagingError
 from .._plots import plot_history
 from .._tensors import format_bytes
+from ..copying.collector import no_collection
 from ..semantics.sources import parse_device
 from .held_bytes import held_bytes, storages_of
 from .held_tensors import HeldTensors, Returned
@@ -31,7 +32,7 @@ from .retention import Goal, best_of, bests, kept, parse_keep, parse_keep_best, 
 from .snapshot import SavedPart, Snapshot
 from .state_trees import take_apart
 from .taking.background import StagingJob
-from .taking.eager import suit, take_eager
+from .taking.eager import layout_of, take_eager
 from .taking.lazy import take_lazy
 from .taking.stager import stager
 
@@ -133,7 +134,7 @@ class History:
             InputError: a label is no number, string or None, or a part's state cannot be read.
             StagingError: the bytes of an earlier snapshot could not be moved. That one is gone, this one not taken.
         """
-        with self._lock:
+        with self._lock, no_collection():  # of what is made here, nothing is garbage
             if not self._parts:
                 raise InputError(
                     "this history has no live objects: load it with them, History.load(path, model=model)"
@@ -185,23 +186,23 @@ class History:
             take_lazy(live, self._snapshots[-1]._held if self._snapshots else None, held)
             self._snapshots = staying
             return
+        layout = layout_of(live)
+        if self._snapshots and self._snapshots[-1]._held.layout == layout:
+            layout = self._snapshots[-1]._held.layout  # one for all of them
+        held.layout = layout
         if self.mode == "background":
             job = StagingJob(live, held, self.device)
             snapshot._staging = job
             self._snapshots = staying
             del going
-            job.write_into(self._returned.buffers())
+            job.write_into(self._returned.buffers(layout))
             stager.submit(job)
             return
-        if self._buffers_of(going, live):  # these are written next: what goes is gone, even if that is interrupted
+        if any(each._held.fits(layout) for each in going):  # written next: it is gone even if that is interrupted
             self._snapshots = staying[:-1]
         del going
-        held.tensors = take_eager(live, self._returned.buffers(), self.device)
+        held.tensors = take_eager(live, self._returned.buffers(layout), self.device)
         self._snapshots = staying
-
-    def _buffers_of(self, going: Sequence[Snapshot], live: Sequence[Tensor]) -> bool:
-        """Whether a snapshot that goes has memory into which the new one fits: then it goes first."""
-        return any(not each._held.lazy and suit(each._held.tensors, live, self.device) for each in going)
 
     def _keep_within_bytes(self) -> None:
         limit = self.max_bytes

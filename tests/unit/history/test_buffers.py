@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import torchcopy as tc
+from torchcopy.history.taking.eager import layout_of
 
 
 def addresses(snapshot):
@@ -104,12 +105,26 @@ def test_views_that_have_come_apart_are_not_written_into_shared_buffers():
 
 
 def test_one_set_of_buffers_waits_at_most():
-    _, history = run(keep=4)
+    model, history = run(keep=4)
     for _ in range(4):
         history.take()
     for snapshot in list(history):
         history.remove(snapshot)
     del snapshot
     gc.collect()
-    assert history._returned.buffers() is not None
-    assert history._returned.buffers() is None
+    layout = layout_of([*model.state_dict().values()])
+    assert history._returned.buffers(layout) is not None
+    assert history._returned.buffers(layout) is None
+
+
+def test_tensors_whose_elements_overlap_are_copied_anew():
+    row = torch.arange(3.0)
+    history = tc.History(
+        values={"expanded": row.expand(4, 3), "every second": torch.arange(8.0)[::2]}, rng=False, keep=1
+    )
+    for turn in range(3):
+        row.add_(turn)
+        history.take()
+        state = history[-1].state("values")
+        assert torch.equal(state["expanded"], row.expand(4, 3))
+        assert state["every second"].tolist() == [0, 2, 4, 6]

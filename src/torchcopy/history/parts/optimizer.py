@@ -56,7 +56,9 @@ class OptimizerPart(Part):
         for number, state in saved.items():
             if not (isinstance(number, int) and number < len(numbered) and isinstance(state, dict)):
                 continue
-            parameter, live = numbered[number], self.target.state.get(numbered[number], {})
+            parameter, live = numbered[number], self.target.state.get(numbered[number])
+            if not isinstance(live, dict):
+                continue
             for name, value in state.items():
                 there = live.get(name)
                 if (

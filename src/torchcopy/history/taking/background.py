@@ -20,7 +20,7 @@ from ...copying.copy_on_write import anchors
 from ...copying.request import Request
 from ...copying.tensors.tensor_copies import copy_tensors
 from ..held_tensors import HeldTensors
-from .eager import fill, suit
+from .eager import fill
 from .side_stream import on, recorded_event, side_stream, to_pinned
 from .stager import stager
 
@@ -56,10 +56,8 @@ class StagingJob:
         self._ready_event = recorded_event(live)
 
     def write_into(self, buffers: list[Tensor] | None) -> None:
-        """Has the bytes go into memory that may be written, if there is any and they fit."""
-        live = [t for t in self._live if t is not None]
-        if buffers is not None and suit(buffers, live, self._device):
-            self._buffers = buffers
+        """Has the bytes go into copies of tensors of the same layout, if there are any."""
+        self._buffers = buffers
 
     # --- on the thread -----------------------------------------------------------------------------------------
 

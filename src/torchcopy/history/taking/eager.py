@@ -12,9 +12,13 @@ from torch import Tensor
 from ... import _torch_private
 from ...copying.request import Request
 from ...copying.tensors.placement import transfer
+from ...copying.tensors.strides import is_dense
 from ...copying.tensors.tensor_copies import copy_tensors
+from ..held_tensors import Layout
 
-_device, _dtype, _layout = attrgetter("device"), attrgetter("dtype"), attrgetter("layout")
+_PLAIN = frozenset({Tensor, torch.nn.Parameter})
+_shape, _device, _dtype = attrgetter("shape"), attrgetter("device"), attrgetter("dtype")
+_is_quantized = attrgetter("is_quantized")
 
 
 def take_eager(live: Sequence[Tensor], buffers: list[Tensor] | None, device: torch.device | None) -> list[Tensor]:
@@ -22,48 +26,40 @@ def take_eager(live: Sequence[Tensor], buffers: list[Tensor] | None, device: tor
 
     Args:
         live: what to copy, each once. Not changed.
-        buffers: memory that may be written, or None.
+        buffers: copies of tensors of the same layout, to be written anew; or None.
         device: where the copies go; None for where each tensor is.
     """
     if not live:
         return []
-    if buffers is not None and suit(buffers, live, device):
-        fill(buffers, live)
-        return buffers
-    return copy_tensors(live, Request(device=device))
+    if buffers is None:
+        return copy_tensors(live, Request(device=device))
+    fill(buffers, live)
+    return buffers
 
 
-def suit(buffers: Sequence[Tensor], live: Sequence[Tensor], device: torch.device | None) -> bool:
-    """Whether each buffer is what a new copy of its tensor would be, and they share memory in the same way."""
-    if len(buffers) != len(live):
-        return False
-    try:
-        return (
-            all(map(Tensor.is_same_size, buffers, live))
-            and list(map(_dtype, buffers)) == list(map(_dtype, live))
-            and list(map(_device, buffers)) == ([device] * len(live) if device else list(map(_device, live)))
-            and (
-                (all(map(Tensor.is_contiguous, buffers)) and all(map(Tensor.is_contiguous, live)))
-                or list(map(Tensor.stride, buffers)) == list(map(Tensor.stride, live))
-            )
-            and set(map(_layout, live)) == {torch.strided} == set(map(_layout, buffers))
-            and not any(map(_torch_private.is_lazy, buffers))
-            and _sharing(buffers) == _sharing(live)
-        )
-    except RuntimeError:  # one has no storage, or no shape
-        return False
-
-
-def _sharing(tensors: Sequence[Tensor]) -> list[tuple[int, Any]] | None:
-    """Which view one storage, and how far from the first of these; None where none do."""
-    storages = _torch_private.storage_ids(tensors)
-    if len(set(storages)) == len(storages):
+def layout_of(tensors: Sequence[Tensor]) -> Layout | None:
+    """How the tensors lie in memory; None where one has no memory of the ordinary kind, or its elements overlap."""
+    if not _PLAIN.issuperset(map(type, tensors)):
         return None
+    try:
+        storages, numbers = _torch_private.storages_and_ids(tensors)
+        in_order = all(map(Tensor.is_contiguous, tensors))
+        strides = None if in_order else list(map(Tensor.stride, tensors))
+    except RuntimeError:  # one has no storage, or no strides
+        return None
+    if any(map(_is_quantized, tensors)) or any(map(Tensor.is_conj, tensors)) or any(map(Tensor.is_neg, tensors)):
+        return None
+    if not in_order and not all(map(is_dense, tensors)):
+        return None
+    sharing = _sharing(tensors, numbers) if len(set(numbers)) < len(storages) else None
+    dtypes, devices = list(map(_dtype, tensors)), list(map(_device, tensors))
+    return Layout(list(map(_shape, tensors)), strides, dtypes, devices, sharing)
+
+
+def _sharing(tensors: Sequence[Tensor], storages: Sequence[int]) -> list[tuple[int, Any]]:
     first: dict[int, int] = {}
-    return [
-        (k0 := first.setdefault(s, k), t.storage_offset() - tensors[k0].storage_offset())
-        for k, (s, t) in enumerate(zip(storages, tensors, strict=True))
-    ]
+    firsts = [first.setdefault(s, k) for k, s in enumerate(storages)]
+    return [(k, t.storage_offset() - tensors[k].storage_offset()) for k, t in zip(firsts, tensors, strict=True)]
 
 
 def fill(buffers: Sequence[Tensor], live: Sequence[Tensor]) -> None:

@@ -35,7 +35,7 @@ def take_lazy(live: Sequence[Tensor], before: HeldTensors | None, held: HeldTens
         return
     if before is None or before.geometry is None:
         held.tensors = copy_tensors(live, _LAZY)
-        held.geometry = geometry_of(held.tensors)
+        held.geometry = _of_clones(held.tensors, geometry)
         return
     if geometry == before.geometry:
         held.tensors, held.geometry = before.tensors, before.geometry
@@ -45,7 +45,12 @@ def take_lazy(live: Sequence[Tensor], before: HeldTensors | None, held: HeldTens
     changed = [t for t, c in zip(live, found, strict=True) if c is None]
     made = iter(copy_tensors(changed, _LAZY) if changed else ())
     held.tensors = [next(made) if c is None else c for c in found]
-    held.geometry = geometry_of(held.tensors)
+    held.geometry = _of_clones(held.tensors, geometry)
+
+
+def _of_clones(clones: Sequence[Tensor], sources: Geometry) -> Geometry:
+    """As their sources lie; only what is no lazy clone, but a copy, has its bytes elsewhere."""
+    return _torch_private.storage_addresses(clones), *sources[1:]
 
 
 def geometry_of(tensors: Sequence[Tensor]) -> Geometry:
