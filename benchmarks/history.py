@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import copying_processes
 import history_plots
 import history_worker
+from copying_workloads import WORKLOADS
 from exit_status import errors_end
 from rich import box
 from rich.console import Console
@@ -30,6 +31,10 @@ from torchcopy.reporters.files import write_text
 from torchcopy.reporters.terminal import progress
 from torchcopy.semantics.machine import describe_machine
 
+TITLES = {
+    **{name: workload.title for name, workload in WORKLOADS.items()},
+    "W7": "W4 with one parameter in a hundred trained",
+}
 PARTS = ("W1", "W2", "W3", "W4", "W7", "loop")
 
 
@@ -188,21 +193,32 @@ def _cell(row: Row) -> str:
 
 
 def show(rows: list[Row], seconds: dict[str, float]) -> None:
+    """Prints a table for each workload, the times behind the ratios, and how many floors were reached."""
     out = Console(highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0)
-    for heading, right in (("", False), ("what", False), ("against", False), ("floor", True), ("found", True)):
-        table.add_column(heading, no_wrap=True, justify="right" if right else "left")
-    for row in rows:
-        floor = "" if row.floor is None else f"{'≤' if row.most else '≥'} {row.floor:.3g}"
-        table.add_row(f"{row.workload} ", f"{row.what} ", f"{row.against} ", floor, f" {_cell(row)}")
-    out.print(table)
-    listed = (
-        f"{name} {format_bytes(value) if name.endswith('bytes') else format_seconds(value)}"
-        for name, value in seconds.items()
-    )
-    out.print(f"\n{'; '.join(listed)}.", style="dim")
+    out.print("How many times as fast, in the same round: median of the rounds, ± half of", style="dim")
+    out.print("what lies between their quartiles.\n", style="dim")
+    for workload in dict.fromkeys(row.workload for row in rows):
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0)
+        for heading, right in (("what", False), ("against", False), ("floor", True), ("found", True)):
+            table.add_column(heading, no_wrap=True, justify="right" if right else "left")
+        for row in rows:
+            if row.workload == workload:
+                floor = "" if row.floor is None else f"{'≤' if row.most else '≥'} {row.floor:.3g}"
+                table.add_row(f"{row.what} ", f"{row.against} ", floor, f" {_cell(row)}")
+        out.print(f"{workload}  {TITLES[workload]}", style="bold")
+        out.print(table)
+        listed = (
+            f"{name.removeprefix(workload).strip()} {_value(name, value)}"
+            for name, value in seconds.items()
+            if name.startswith(workload)
+        )
+        out.print(f"\n{'; '.join(listed)}.\n", style="dim")
     reached = [row.is_reached for row in rows if row.is_reached is not None]
-    out.print(f"\nFloors reached: {sum(reached)} of {len(reached)}.")
+    out.print(f"Floors reached: {sum(reached)} of {len(reached)}.")
+
+
+def _value(name: str, value: float) -> str:
+    return format_bytes(value) if name.endswith("bytes") else format_seconds(value)
 
 
 def main() -> None:
