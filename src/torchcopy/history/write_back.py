@@ -24,9 +24,11 @@ def write_back(pairs: Sequence[_Pair]) -> None:
       write a lazy tensor in place would copy its old bytes first.
     - All others are written in place.
     """
-    once = {id(live): (live, saved) for live, saved in pairs}
-    changed = [pair for pair in once.values() if not _has_its_bytes(*pair)]
-    shareable = [pair for pair in changed if _can_share(*pair)]
+    changed = list({id(live): (live, saved) for live, saved in pairs}.values())
+    shareable: list[_Pair] = []
+    if _any_lazy([saved for _, saved in changed]):
+        changed = [pair for pair in changed if not _has_its_bytes(*pair)]
+        shareable = [pair for pair in changed if _can_share(*pair)]
     clones = lazy_clones([saved for _, saved in shareable])[0] if shareable else []
     shared = {id(live): c for (live, _), c in zip(shareable, clones, strict=True) if c is not None}
     written = [pair for pair in changed if id(pair[0]) not in shared]
@@ -37,6 +39,13 @@ def write_back(pairs: Sequence[_Pair]) -> None:
         if clone is not None:
             live.data = clone
             torch.autograd.graph.increment_version(live)  # a graph that needs the old values raises
+
+
+def _any_lazy(tensors: Sequence[Tensor]) -> bool:
+    try:
+        return True in _torch_private.are_lazy(tensors)
+    except RuntimeError:  # one has no storage
+        return True
 
 
 def _has_its_bytes(live: Tensor, saved: Tensor) -> bool:

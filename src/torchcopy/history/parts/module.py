@@ -35,7 +35,7 @@ class ModulePart(Part):
         plan = RestorePlan()
         live, others, _ = module_state(self.target)
         wanted, wanted_others = saved[_PERSISTENT], saved.get(_OTHERS, {})
-        own = set(map(id, (*self.target.parameters(), *self.target.buffers())))
+        own = {id(t) for m in self.target.modules() for t in (*m._parameters.values(), *m._buffers.values())}
         computed = not own.issuperset(map(id, live.values()))
         to_set = self._buffers_to_set(saved, live, others)
         for here, there in ((live, wanted), (others, wanted_others)):
@@ -96,4 +96,4 @@ class ModulePart(Part):
 
     def gradients_of(self) -> list[Tensor]:
         """The parameters."""
-        return list(self.target.parameters())
+        return [p for m in self.target.modules() for p in m._parameters.values() if p is not None]
