@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import threading
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from test_files_values import same
 from torch import nn
 
 import torchcopy as tc
+from torchcopy.history.files import histories
 
 
 def _run():
@@ -259,3 +261,79 @@ def test_wrong_objects_and_options_are_told(tmp_path, given, message):
     with pytest.raises(tc.InputError, match=message) as caught:
         tc.History.load(tmp_path / "h", **given)
     assert "\n" not in str(caught.value)
+
+
+# --- what goes wrong while it is written -----------------------------------------------------------------------
+
+
+def _two_steps():
+    model = nn.Linear(3, 2)
+    history = tc.History(model=model, rng=False, keep=1)
+    history.take(step=0)
+    return model, history
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_save_that_fails_at_any_sync_leaves_a_history_that_loads(tmp_path, monkeypatch, error, first):
+    """The list of snapshots may be in its place by then: what it names has to stay."""
+    for failing in range(6):
+        model, history = _two_steps()
+        place = tmp_path / str(failing)
+        if not first:
+            history.save(place)
+        with torch.no_grad():
+            model.weight.fill_(7.0)
+        history.take(step=1)
+        calls = iter(range(100))
+
+        def sync(path, calls=calls, failing=failing):
+            if next(calls) == failing:
+                raise error("now")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(histories, "sync", sync)
+            try:
+                history.save(place)
+            except error:
+                completed = False
+            else:
+                completed = True
+        assert completed == (next(calls) <= failing)
+        if first and not place.exists():
+            assert not completed
+            continue
+        loaded = tc.History.load(place)
+        assert loaded[0].labels["step"] in ((1,) if completed or first else (0, 1))
+        assert bool((loaded[0].state_dict("model")["weight"] == 7.0).all()) == (loaded[0].labels["step"] == 1)
+
+
+def test_two_first_saves_at_once_leave_what_the_second_wrote(tmp_path, monkeypatch):
+    """The first fails and cleans up while the second waits for the directory."""
+    place = tmp_path / "h"
+    _, failing = _two_steps()
+    _, waiting = _two_steps()
+    with torch.no_grad():
+        expected = {name: t.clone() for name, t in waiting[0].state_dict("model").items()}
+    thread = threading.Thread(target=waiting.save, args=(place,))
+
+    asked = threading.Event()
+
+    def fail(*_):
+        thread.start()
+        assert asked.wait(30)
+        raise OSError("disk full")
+
+    def lock(descriptor, *, wait):
+        if threading.current_thread() is thread:
+            asked.set()
+        return real_lock(descriptor, wait=wait)
+
+    real, real_lock = histories.write_into, histories.lock
+    monkeypatch.setattr(histories, "lock", lock)
+    monkeypatch.setattr(histories, "write_into", lambda *a: fail() if a[1] is failing[0] else real(*a))
+    with pytest.raises(OSError, match="disk full"):
+        failing.save(place)
+    thread.join(30)
+    assert not thread.is_alive()
+    same(dict(tc.History.load(place)[0].state_dict("model")), expected)

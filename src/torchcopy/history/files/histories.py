@@ -54,12 +54,9 @@ def save_history(history: History, path: str | os.PathLike[str]) -> None:
     _check_is_history(target)
     history.wait()
     snapshots = list(history)
-    new = not target.exists()
-    if new:
+    if not target.exists():
         for snapshot in snapshots:  # before there is a directory, what cannot be saved is refused
             contents_of(snapshot)
-        target.mkdir()
-        sync(target.parent)
     with _locked(target):
         there = _saved_snapshots(target)
         missing = [s for s in snapshots if _key_of(s) not in there]
@@ -80,10 +77,10 @@ def save_history(history: History, path: str | os.PathLike[str]) -> None:
             sync(target)
             _write_index(target, history, entries)
         except BaseException:
+            named = _named(target)  # the new list may be in its place already
             for place in made:
-                remove(place)
-            if new:
-                remove(target)
+                if place.name not in named:
+                    remove(place)
             raise
         _remove_others(target, {e["directory"] for e in entries})
 
@@ -127,6 +124,13 @@ def _saved_snapshots(target: Path) -> dict[str, tuple[Path, str]]:
     return found
 
 
+def _named(target: Path) -> set[str]:
+    """The directories that the list on the disk names."""
+    with contextlib.suppress(Fault), Directory(target) as directory:
+        return {name for _, name, _ in _entries(_read_index(directory))}
+    return set()
+
+
 def _key_of(snapshot: Snapshot) -> str:
     """What tells a snapshot as it is now from all others: its labels are the user's to change."""
     return f"{id_of(snapshot)}-{xxhash.xxh3_64_hexdigest(repr(snapshot.labels).encode(errors='surrogatepass'))}"
@@ -168,16 +172,34 @@ def _check_is_history(target: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(target: Path) -> Iterator[None]:
-    """Keeps a second save to the same directory waiting."""
-    if os.name == "nt":  # opens no directories
-        yield
-        return
-    descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    """Makes the directory if it is not there, and keeps a second save to it waiting. If all fails, it goes."""
+    while True:
+        made = not target.exists()
+        target.mkdir(exist_ok=True)
+        if os.name == "nt":  # opens no directories
+            descriptor = None
+            break
+        try:
+            descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # the save that had made it failed, and removed it
+            continue
         lock(descriptor, wait=True)
-        yield
-    finally:
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), target.stat()):
+                break
         os.close(descriptor)
+    try:
+        if made:
+            sync(target.parent)
+        yield
+    except BaseException:
+        if made:
+            with contextlib.suppress(OSError):  # another save has put something there
+                target.rmdir()
+        raise
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 # --- loading ---------------------------------------------------------------------------------------------------
