@@ -302,6 +302,39 @@ def test_tied_weights_move_once():
     assert ema.model.head.weight is ema.model.embed.weight
 
 
+@pytest.mark.parametrize("decay", [0.5, lambda n: 0], ids=["moved", "copied"])
+@pytest.mark.parametrize("name", ["weight", "count"])
+def test_a_tie_that_is_broken_is_refused_at_the_first_update(name, decay):
+    """One of the two still shares its bytes with the average, which cannot follow both."""
+    model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False), nn.Linear(1, 1))
+    for layer in model[:2]:
+        layer.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+    model[1].weight, model[1].count = model[0].weight, model[0].count
+    nn.init.zeros_(model[0].weight)
+    ema = tc.EMA(model, decay)
+    before = values(ema.model)
+    with torch.no_grad():
+        model[2].weight.add_(1)
+    if name == "weight":
+        model[1].weight = nn.Parameter(torch.ones(1, 1))
+    else:
+        model[1].count = torch.ones(1, dtype=torch.int64)
+    with pytest.raises(tc.InputError, match=r"wrote nothing.*found others"):
+        ema.update()
+    assert equal(ema.model, before)
+    assert (ema.steps, ema.updates) == (0, 0)
+    if name == "weight":
+        model[1].weight = model[0].weight
+    else:
+        model[1].count = model[0].count
+    assert ema.update()
+    share = 1 - (decay if isinstance(decay, float) else 0)
+    torch.testing.assert_close(ema.model[2].weight, before["2.weight"] + share)
+    with torch.no_grad():
+        model[0].weight.add_(4)
+    assert not ema.model[0].weight.any()
+
+
 def test_a_compiled_model():
     inner = Net()
     model = torch.compile(inner, backend="eager")

@@ -74,6 +74,8 @@ class AveragedPairs:
                 return
             if not all(map(Tensor.is_same_size, copied, sources)):
                 copy_(copied, sources)  # raises, before anything has moved
+            if len(set(map(same_memory, copied))) < len(copied):
+                lists.refuse()
             if moving:
                 lerp_(moving, goals, share)
         except InputError:
@@ -179,14 +181,19 @@ class _Lists:
 
 
 def _apart(averages: list[Tensor], weights: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """The pairs without those that still share their bytes: nobody has written these since the average was made."""
+    """The pairs without those that still share their bytes: nobody has written these since the average was made.
+
+    What a tied average shares with one weight stays where another one has come apart: it cannot follow both.
+    """
     try:
         at = _torch_private.storage_addresses(averages), _torch_private.storage_addresses(weights)
     except RuntimeError:  # one has no storage
         return averages, weights
     if not any(map(operator.eq, *at)):
         return averages, weights
-    kept = [(t, w) for t, w in zip(averages, weights, strict=True) if same_memory(t) != same_memory(w)]
+    pairs = [(same_memory(t), t, w) for t, w in zip(averages, weights, strict=True)]
+    written = {memory for memory, _, w in pairs if memory != same_memory(w)}
+    kept = [(t, w) for memory, t, w in pairs if memory in written]
     return [t for t, _ in kept], [w for _, w in kept]
 
 
