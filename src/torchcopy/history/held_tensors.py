@@ -55,7 +55,8 @@ class Returned:
     def give_back(self, held: HeldTensors) -> None:
         """Takes the tensors of a snapshot that is gone. May be called from a finaliser, on any thread."""
         if not held.lazy:
-            self._buffers.append(HeldTensors(held.tensors, layout=held.layout))
+            if held.layout is not None:
+                self._buffers.append(HeldTensors(held.tensors, layout=held.layout))
         elif threading.get_ident() != self.thread:
             self._lazy.append(held.tensors)
 
@@ -120,6 +121,6 @@ class HeldTensors:
         return layout is not None and not self.lazy and self.layout == layout
 
     def __del__(self) -> None:
-        returned = self.returned
+        returned = getattr(self, "returned", None)  # where Ctrl-C ended `__init__`
         if returned is not None:
             returned.give_back(self)

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args, overload
 import torch
 from torch import Tensor
 
-from .._errors import InputError, StagingError
+from .._errors import CopyError, InputError, StagingError
 from .._plots import plot_history
 from .._tensors import format_bytes
 from ..copying.collector import no_collection
 from ..semantics.sources import parse_device
 from .held_bytes import held_bytes, storages_of
-from .held_tensors import HeldTensors, Returned
+from .held_tensors import HeldTensors, Layout, Returned
 from .labels import checked_label
 from .overview import TakenSnapshot
+from .parts.optimizer import OptimizerPart
 from .parts.part import Part
-from .parts.random_numbers import SharedRandomPart
+from .parts.random_numbers import RNG, SharedRandomPart
 from .parts.recognising import part_for
 from .places import Places
 from .records import HistoryReport, report_on_history
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from .._plots import Figure
 
 Mode = Literal["eager", "lazy", "background"]
-RNG = "rng"
 _REMEMBERED = 100_000  # labels of so many snapshots, for the curves of a plot
 
 
@@ -110,6 +110,7 @@ class History:
             self._parts[RNG] = SharedRandomPart(RNG, None)
         if not objects:
             raise InputError("a history needs something to take: History(model=model, optimizer=optimizer)")
+        self._warn_of_parameters_left_out()
         self._snapshots: list[Snapshot] = []
         self._taken: deque[tuple[int, dict[str, Any]]] = deque(maxlen=_REMEMBERED)
         self._count = 0
@@ -117,6 +118,23 @@ class History:
         self._lock = threading.RLock()
         self._places = Places()
         self._told = False
+
+    def _warn_of_parameters_left_out(self) -> None:
+        """An optimizer's state does not have its parameters: they are restored with the part that has them."""
+        held: list[Tensor] = []
+        for name, part in self._parts.items():
+            if part.kind in ("module", "values"):
+                take_apart(part.state(), held, name)
+        known = set(map(id, held))
+        for name, part in self._parts.items():
+            if known and isinstance(part, OptimizerPart):
+                lost = sum(id(p) not in known for p in part.gradients_of())
+                if lost:
+                    warnings.warn(
+                        f"{lost} parameters of `{name}` are in no part of this history, and will not be restored: "
+                        "give what has them, a module or a list of tensors",
+                        stacklevel=3,
+                    )
 
     # --- taking ------------------------------------------------------------------------------------------------
 
@@ -134,7 +152,7 @@ class History:
             InputError: a label is no number, string or None, or a part's state cannot be read.
             StagingError: the bytes of an earlier snapshot could not be moved. That one is gone, this one not taken.
         """
-        with self._lock, no_collection():  # of what is made here, nothing is garbage
+        with self._lock, no_collection(), torch.inference_mode(False):  # nothing that is made here is garbage
             if not self._parts:
                 raise InputError(
                     "this history has no live objects: load it with them, History.load(path, model=model)"
@@ -178,10 +196,6 @@ class History:
     def _fill(self, snapshot: Snapshot, held: HeldTensors, live: list[Tensor]) -> None:
         """Gives the snapshot its tensors, and a place in the history; those that are not kept go."""
         staying = kept([*self._snapshots, snapshot], self.keep, self.keep_best)
-        if snapshot not in staying:  # keep is 1 or more: it never happens
-            staying.append(snapshot)
-        known = set(map(id, staying))
-        going = [each for each in self._snapshots if id(each) not in known]
         if self.mode == "lazy":
             take_lazy(live, self._snapshots[-1]._held if self._snapshots else None, held)
             self._snapshots = staying
@@ -189,34 +203,45 @@ class History:
         layout = layout_of(live)
         if self._snapshots and self._snapshots[-1]._held.layout == layout:
             layout = self._snapshots[-1]._held.layout  # one for all of them
-        held.layout = layout
         if self.mode == "background":
-            job = StagingJob(live, held, self.device)
-            snapshot._staging = job
+            self._stage(snapshot, held, live, staying, layout)
+        else:
+            known = set(map(id, staying))
+            if any(each._held.fits(layout) and id(each) not in known for each in self._snapshots):
+                self._snapshots = staying[:-1]  # what is written next is gone, even if that is interrupted
+            held.tensors = take_eager(live, self._returned.buffers(layout), self.device)
+            held.layout = layout
             self._snapshots = staying
-            del going
-            job.write_into(self._returned.buffers(layout))
-            stager.submit(job)
-            return
-        if any(each._held.fits(layout) for each in going):  # written next: it is gone even if that is interrupted
-            self._snapshots = staying[:-1]
-        del going
-        held.tensors = take_eager(live, self._returned.buffers(layout), self.device)
+
+    def _stage(
+        self,
+        snapshot: Snapshot,
+        held: HeldTensors,
+        live: list[Tensor],
+        staying: list[Snapshot],
+        layout: Layout | None,
+    ) -> None:
+        job = StagingJob(live, held, self.device)
+        held.layout = layout
+        snapshot._staging = job
         self._snapshots = staying
+        job.write_into(self._returned.buffers(layout))
+        stager.submit(job)
 
     def _keep_within_bytes(self) -> None:
         limit = self.max_bytes
         if limit is None:
             return
-        while len(self._snapshots) > 1 and self.nbytes > limit:
+        live = self._live_addresses()
+        while len(self._snapshots) > 1 and self._bytes_beside(live) > limit:
             best = set(map(id, bests(self._snapshots, self.keep_best)))
             old = self._snapshots[:-1]
             self._snapshots.remove(next((each for each in old if id(each) not in best), old[0]))
-        if not self._told and self.nbytes > limit:
+        alone = self._bytes_beside(live)
+        if not self._told and alone > limit:
             self._told = True
             warnings.warn(
-                f"the newest snapshot alone holds {format_bytes(self.nbytes)}, more than "
-                f"max_bytes={format_bytes(limit)}",
+                f"the newest snapshot alone holds {format_bytes(alone)}, more than max_bytes={format_bytes(limit)}",
                 stacklevel=3,
             )
 
@@ -237,6 +262,9 @@ class History:
             return self._snapshots[index]
         except IndexError:
             raise IndexError(f"there is no snapshot {index}: the history has {len(self)}") from None
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise CopyError("a history is bound to its run: `history.save(path)` writes it, `fork` copies the run")
 
     def __repr__(self) -> str:
         return f"<History of {', '.join(self._parts)}: {len(self)} snapshots, {self.mode}>"
@@ -292,21 +320,28 @@ class History:
     @property
     def nbytes(self) -> int:
         """Bytes that the snapshots hold: shared ones once, and those that live tensors have not at all."""
+        return self._bytes_beside(self._live_addresses())
+
+    def _bytes_beside(self, live: set[int]) -> int:
         values = sum(each._value_bytes for each in self._snapshots)
-        return values + held_bytes((each._tensors() for each in self._snapshots), self._live_addresses())
+        return values + held_bytes((each._tensors() for each in self._snapshots), live)
 
     def report(self) -> HistoryReport:
         """What each snapshot holds, and all of them together."""
         return report_on_history(self.mode, self._snapshots, self.keep_best, self._live_addresses())
 
     def _live_addresses(self) -> set[int]:
-        """Where the live tensors' bytes are; empty in the eager mode, which shares none."""
+        """Where the live tensors' bytes are; empty in the eager mode, which shares none.
+
+        Others than these are not asked: to read the state of a data loader may draw random numbers.
+        """
         if self.mode == "eager":
             return set()
         tensors: list[Tensor] = []
         with torch.no_grad():
             for name, part in self._parts.items():
-                take_apart(part.state(), tensors, name)
+                if part.kind in ("module", "optimizer", "values", "tensor"):
+                    take_apart(part.state(), tensors, name)
         return set(storages_of(tensors))
 
     # --- what is done with them ----------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .._errors import InputError
+from .._errors import CopyError, InputError
 from ..copying.deep_copy import copy
 from .building import build
 from .held_tensors import HeldTensors
 from .parts.part import DESCRIBED, Kind, Part
+from .parts.random_numbers import RNG, SharedRandomPart
 from .parts.recognising import part_for
 from .records import SnapshotReport, report_on
 from .restoring import restore
@@ -81,6 +82,9 @@ class Snapshot:
         self._staging: StagingJob | None = None
         self._id: str | None = None  # what files know it by
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise CopyError("a snapshot is bound to its run: `save(path)` writes it, `state()` copies out of it")
+
     def __repr__(self) -> str:
         labels = "".join(f", {name}={value!r}" for name, value in self.labels.items())
         return f"<Snapshot {self.number}: {', '.join(self._saved)}{labels}>"
@@ -135,7 +139,8 @@ class Snapshot:
             InputError: there is no such part.
         """
         part = self._named(name)
-        return copy(self._own_state(part), on_escape="ignore")
+        with torch.inference_mode(False):  # for use in training
+            return copy(self._own_state(part), on_escape="ignore")
 
     def state_dict(self, name: str | None = None) -> Any:
         """What the part's `load_state_dict` takes: new containers and new tensors.
@@ -153,7 +158,8 @@ class Snapshot:
             InputError: there is no such part.
         """
         part = self._named(name)
-        return copy(self._own_state_dict(part), on_escape="ignore")
+        with torch.inference_mode(False):  # for use in training
+            return copy(self._own_state_dict(part), on_escape="ignore")
 
     def restore(self, **objects: Any) -> None:
         """Writes the snapshot into the live objects, in place: the run goes on from where it was.
@@ -168,7 +174,7 @@ class Snapshot:
 
         Args:
             objects: for parts that are to go into other objects than those they were taken from, those objects. A
-                snapshot that was loaded from a file restores only what is given here.
+                snapshot that was loaded from a file restores what is given here, and the shared random generators.
 
         Raises:
             RestoreError: some do not fit; every difference is listed. Nothing was changed.
@@ -183,10 +189,13 @@ class Snapshot:
                 got = f"{DESCRIBED[part.kind]}: {type(target).__name__}"
                 raise InputError(f"`{name}` was taken from {DESCRIBED[kind]}; got {got}")
             parts[name] = part
+        if parts and RNG in self._saved and RNG not in parts:
+            parts[RNG] = SharedRandomPart(RNG, None)
         if not parts:
             names = ", ".join(f"{name}=…" for name in self._saved if name != "rng")
             raise InputError(f"this snapshot has no live objects: say which, as in restore({names})")
-        restore([(part, self._own_state(name)) for name, part in parts.items() if name in self._saved])
+        with torch.inference_mode(False):
+            restore([(part, self._own_state(name)) for name, part in parts.items() if name in self._saved])
 
     def build(self, **factories: Callable[..., Any]) -> Any:
         """Fresh objects with the snapshot's state, which share nothing with the run.
@@ -206,7 +215,8 @@ class Snapshot:
         self.wait()
         for name in factories:
             self._named(name)
-        return build(factories, {name: (self._saved[name].kind, self._own_state(name)) for name in factories})
+        with torch.inference_mode(False):
+            return build(factories, {name: (self._saved[name].kind, self._own_state(name)) for name in factories})
 
     # --- files -----------------------------------------------------------------------------------------------
 

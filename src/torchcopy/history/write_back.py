@@ -33,12 +33,21 @@ def write_back(pairs: Sequence[_Pair]) -> None:
     shared = {id(live): c for (live, _), c in zip(shareable, clones, strict=True) if c is not None}
     written = [pair for pair in changed if id(pair[0]) not in shared]
     if written:
-        copy_([live for live, _ in written], [saved for _, saved in written])
+        copy_([_distinct(live) for live, _ in written], [_distinct(saved) for _, saved in written])
     for live, _ in shareable:
         clone = shared.get(id(live))
         if clone is not None:
             live.data = clone
             torch.autograd.graph.increment_version(live)  # a graph that needs the old values raises
+
+
+def _distinct(t: Tensor) -> Tensor:
+    """A view of each element once, where `expand` has repeated them."""
+    if t.layout is torch.strided and not t.is_nested and 0 in t.stride():
+        for dim, stride in enumerate(t.stride()):
+            if stride == 0 and t.shape[dim] > 1:
+                t = t.narrow(dim, 0, 1)
+    return t
 
 
 def _any_lazy(tensors: Sequence[Tensor]) -> bool:
@@ -55,6 +64,8 @@ def _has_its_bytes(live: Tensor, saved: Tensor) -> bool:
             _torch_private.storage_address(live) == _torch_private.storage_address(saved) != 0
             and live.stride() == saved.stride()
             and live.storage_offset() == saved.storage_offset()
+            and live.is_conj() == saved.is_conj()
+            and live.is_neg() == saved.is_neg()
         )
     except RuntimeError:  # no storage, or no strides
         return False

@@ -40,15 +40,25 @@ class OptimizerPart(Part):
         plan.loads.append(Load(self.name, lambda: self._load(saved), lambda: self._load(before)))
         return plan
 
+    def gradients_of(self) -> list[Tensor]:
+        """Its parameters."""
+        return [p for group in self.target.param_groups for p in group["params"]]
+
     def _group_differences(self, live: list[list[Tensor]], saved: list[dict[str, Any]]) -> list[str]:
         path = f"{self.name}.param_groups"
         if len(live) != len(saved):
             return [f"{path}: expected {len(live)} groups as in the object, found {len(saved)}"]
-        return [
+        lines = [
             f"{path}[{k}]: expected {len(here)} parameters as in the object, found {len(there['params'])}"
             for k, (here, there) in enumerate(zip(live, saved, strict=True))
             if len(here) != len(there["params"])
         ]
+        for k, group in enumerate(saved):
+            lacking = [name for name in self.target.defaults if name not in group]
+            if lacking:
+                kind = type(self.target).__name__
+                lines.append(f"{path}[{k}]: expected the options of {kind}, found none of {', '.join(lacking)}")
+        return lines
 
     def _shape_differences(self, numbered: list[Tensor], saved: dict[Any, Any]) -> list[str]:
         """State that is as large as its parameter was, where the parameter is another now."""
@@ -57,6 +67,8 @@ class OptimizerPart(Part):
             if not (isinstance(number, int) and number < len(numbered) and isinstance(state, dict)):
                 continue
             parameter, live = numbered[number], self.target.state.get(numbered[number])
+            if live is None:
+                lines += self._of_another_parameter(number, parameter, state)
             if not isinstance(live, dict):
                 continue
             for name, value in state.items():
@@ -70,6 +82,19 @@ class OptimizerPart(Part):
                     path = f"{self.name}.state[{number}][{name!r}]"
                     lines.append(f"{path}: expected {geometry(there)} as in the object, found {geometry(value)}")
         return lines
+
+    def _of_another_parameter(self, number: int, parameter: Tensor, state: dict[Any, Any]) -> list[str]:
+        """State that cannot have been this parameter's. PyTorch's optimizers keep its shape, or factors of it."""
+        if not type(self.target).__module__.startswith("torch.optim."):
+            return []
+        path = f"{self.name}.state[{number}]"
+        return [
+            f"{path}[{name!r}]: expected what fits {geometry(parameter)}, found {geometry(value)}"
+            for name, value in state.items()
+            if isinstance(value, Tensor)
+            and value.dim() == parameter.dim()
+            and any(n not in (1, size) for n, size in zip(value.shape, parameter.shape, strict=True))
+        ]
 
     def _load(self, saved: Any) -> None:
         """Through `load_state_dict`. PyTorch's own casts to the dtypes of the parameters: that is taken back."""
@@ -96,7 +121,12 @@ class OptimizerPart(Part):
             live = None if parameter is None else optimizer.state.get(parameter)
             if live is None or not self._pair(f"{self.name}.state[{number}]", live, state, plan):
                 return False
-        late = [p for k, p in enumerate(numbered) if k not in saved["state"] and p in optimizer.state]
+        then = {id(p) for k, p in enumerate(numbered) if k in saved["state"]}
+        late = [
+            key
+            for key in optimizer.state
+            if (id(key) not in then if isinstance(key, Tensor) else key not in saved["state"])
+        ]
         plan.actions += [lambda p=p: optimizer.state.pop(p, None) for p in late]  # type: ignore[misc]
         for k, (group, wanted) in enumerate(zip(optimizer.param_groups, saved["param_groups"], strict=True)):
             wanted = {name: value for name, value in wanted.items() if name != "params"}

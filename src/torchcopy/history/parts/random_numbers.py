@@ -12,6 +12,9 @@ from torch import Tensor
 
 from .part import Kind, Load, Part, RestorePlan
 
+RNG = "rng"
+"""The name of the part of the shared generators."""
+
 
 class GeneratorPart(Part):
     """A `torch.Generator`, a `numpy.random.Generator` or `RandomState`, a `random.Random`."""

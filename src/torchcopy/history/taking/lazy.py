@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
+import torch
 from torch import Tensor
 
 from ... import _torch_private
@@ -18,6 +19,7 @@ from ...copying.tensors.tensor_copies import copy_tensors
 from ..held_tensors import Geometry, HeldTensors
 
 _LAZY = Request(memory="lazy")
+_COMPLEX = frozenset({torch.complex32, torch.complex64, torch.complex128})
 _shape, _dtype = attrgetter("shape"), attrgetter("dtype")
 
 
@@ -30,7 +32,7 @@ def take_lazy(live: Sequence[Tensor], before: HeldTensors | None, held: HeldTens
         return
     try:
         geometry = geometry_of(live)
-    except RuntimeError:  # one has no storage, or no strides
+    except RuntimeError:
         held.tensors = copy_tensors(live, _LAZY)
         return
     if before is None or before.geometry is None:
@@ -57,12 +59,15 @@ def geometry_of(tensors: Sequence[Tensor]) -> Geometry:
     """Where the bytes of each tensor are, and how it sees them: what a lazy clone has in common with its source.
 
     Raises:
-        RuntimeError: one has no storage, or no strides.
+        RuntimeError: one has no storage or no strides, or is a view that conjugates or negates.
     """
+    dtypes = list(map(_dtype, tensors))
+    if any(map(Tensor.is_neg, tensors)) or (not _COMPLEX.isdisjoint(dtypes) and any(map(Tensor.is_conj, tensors))):
+        raise RuntimeError("views that conjugate or negate see other values in the same bytes")
     return (
         _torch_private.storage_addresses(tensors),
         list(map(_shape, tensors)),
         list(map(Tensor.stride, tensors)),
         list(map(Tensor.storage_offset, tensors)),
-        list(map(_dtype, tensors)),
+        dtypes,
     )
