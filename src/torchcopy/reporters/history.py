@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rich import box
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -32,9 +33,20 @@ COMPARISON_LEGEND = (
 # --- a history -----------------------------------------------------------------------------------------------
 
 
+class _Column(NamedTuple):
+    heading: str
+    cells: list[str]
+    is_numeric: bool
+
+    @property
+    def width(self) -> int:
+        """In cells of the terminal."""
+        return max(map(cell_len, (self.heading, *self.cells)))
+
+
 def show(seen: HistoryOverview, where: str) -> None:
     """Prints a line for each kept snapshot, with as many of its labels as there is room for."""
-    out = console()
+    out = _console()
     taken, kept = len(seen.taken), len(seen.snapshots)
     out.print(Text(f"{printable(where)}: {kept} of {taken} snapshots kept, {format_bytes(seen.nbytes)}", "bold"))
     if not seen.snapshots:
@@ -42,15 +54,15 @@ def show(seen: HistoryOverview, where: str) -> None:
     parts = dict.fromkeys(each.parts for each in seen.snapshots)
     if len(parts) == 1:
         _dim(out, f"Parts: {', '.join(map(printable, next(iter(parts))))}.")
-    columns = _columns(seen, with_parts=len(parts) > 1)
-    shown, left_out = _that_fit(columns, out.width)
+    fixed, labels = _columns(seen, with_parts=len(parts) > 1)
+    shown, left_out = _that_fit(labels, out.width - sum(column.width + _GAP for column in fixed))
+    columns = [fixed[0], *shown, *fixed[1:]]
     table = _table()
-    for heading, cells in shown:
-        numeric = heading not in ("best by", "parts") and all(map(_is_number, cells))
-        table.add_column(Text(heading), justify="right" if numeric else "left", no_wrap=True)
+    for column in columns:
+        table.add_column(Text(column.heading), justify="right" if column.is_numeric else "left", no_wrap=True)
     for row, each in enumerate(seen.snapshots):
         style = "bold" if each.best else ""
-        table.add_row(*(Text(cells[row], style=style) for _, cells in shown))
+        table.add_row(*(Text(column.cells[row], style=style) for column in columns))
     out.print(table)
     if seen.keep_best:
         goals = (f"{printable(metric)} ({goal})" for metric, goal in seen.keep_best.items())
@@ -63,43 +75,38 @@ def _is_number(cell: str) -> bool:
     return cell in ("–", "None", "nan", "inf", "-inf") or cell[:1] in "-0123456789"
 
 
-def _columns(seen: HistoryOverview, *, with_parts: bool) -> list[tuple[str, list[str]]]:
-    """Heading and cells of each column; labels stand from the third on, the most important first."""
-    fixed: list[tuple[str, list[str]]] = [
-        ("no.", [str(each.number) for each in seen.snapshots]),
-        ("best by", [", ".join(map(printable, each.best)) or "–" for each in seen.snapshots]),
-        ("tensors", [f"{each.tensors:,}" for each in seen.snapshots]),
-        ("size", [format_bytes(each.nbytes) for each in seen.snapshots]),
+def _columns(seen: HistoryOverview, *, with_parts: bool) -> tuple[list[_Column], list[_Column]]:
+    """The columns that are always there, and those of the labels, the most important first."""
+    kept = seen.snapshots
+    fixed = [
+        _Column("no.", [str(each.number) for each in kept], is_numeric=True),
+        _Column("tensors", [f"{each.tensors:,}" for each in kept], is_numeric=True),
+        _Column("size", [format_bytes(each.nbytes) for each in kept], is_numeric=True),
     ]
     if with_parts:
-        fixed.append(("parts", [", ".join(map(printable, each.parts)) for each in seen.snapshots]))
-    names = dict.fromkeys(name for each in seen.snapshots for name in each.labels)
+        fixed.append(_Column("parts", [", ".join(map(printable, each.parts)) for each in kept], is_numeric=False))
+    best = [", ".join(map(printable, each.best)) or "–" for each in kept]
+    fixed.append(_Column("best by", best, is_numeric=False))
+    names = dict.fromkeys(name for each in kept for name in each.labels)
     first = [*(name for name in COUNTERS if name in names), *(name for name in seen.keep_best if name in names)]
-    ordered = dict.fromkeys([*first, *names])
-    labels = [(printable(name), [_label(each, name) for each in seen.snapshots]) for name in ordered]
-    return [fixed[0], *fixed[2:], fixed[1], *labels]
+    labels = []
+    for name in dict.fromkeys([*first, *names]):
+        cells = [_label(each, name) for each in kept]
+        labels.append(_Column(printable(name), cells, is_numeric=all(map(_is_number, cells))))
+    return fixed, labels
 
 
-def _that_fit(
-    columns: Sequence[tuple[str, list[str]]], width: int
-) -> tuple[list[tuple[str, list[str]]], list[str]]:
-    """The columns that fit into a line, labels behind the number; and the names of the labels that do not."""
-    fixed = [column for column in columns if column[0] in ("no.", "tensors", "size", "best by", "parts")]
-    labels = columns[len(fixed) :]
-    room = width - sum(_width(column) + _GAP for column in fixed)
-    shown: list[tuple[str, list[str]]] = []
+def _that_fit(labels: Sequence[_Column], room: int) -> tuple[list[_Column], list[str]]:
+    """The labels for which there is room in a line, and the names of the others."""
+    shown: list[_Column] = []
     left_out: list[str] = []
     for column in labels:
-        if _width(column) + _GAP <= room:
+        if column.width + _GAP <= room:
             shown.append(column)
-            room -= _width(column) + _GAP
+            room -= column.width + _GAP
         else:
-            left_out.append(column[0])
-    return [fixed[0], *shown, *fixed[1:]], left_out
-
-
-def _width(column: tuple[str, list[str]]) -> int:
-    return max(map(len, (column[0], *column[1])))
+            left_out.append(column.heading)
+    return shown, left_out
 
 
 def _label(each: SnapshotSummary, name: str) -> str:
@@ -115,12 +122,12 @@ def _label(each: SnapshotSummary, name: str) -> str:
 
 def show_comparison(compared: Comparison, *, by: By = "tensor", top: int = 20) -> None:
     """Prints what moved, what moved most first, and what could not be compared."""
-    out = console()
+    out = _console()
     for line in str(compared).splitlines()[:2]:  # from what to what, and how much moved
         _wrapped(out, printable(line), "bold")
     rows = moved_most(compared, by)
     if rows:
-        _show_moved(console(), rows[:top], by)
+        _show_moved(out, rows[:top], by)
         if len(rows) > top:
             _dim(out, f"… and {len(rows) - top} more: --top {len(rows)} or --json.")
         _dim(out, COMPARISON_LEGEND)
@@ -144,11 +151,10 @@ def _show_moved(out: Console, rows: Sequence[Moved], by: By) -> None:
     headings = ["relative", "L2", "max", "cosine", "changed"]
     sizes = [f"{each.tensors if isinstance(each, ModuleMoved) else each.numel:,}" for each in rows]
     size = "tensors" if by == "module" else "elements"
-    width = out.width if out.is_terminal or "COLUMNS" in os.environ else _PIPED_WIDTH
     widths = [max(len(h), *(len(row[k]) for row in cells)) + _GAP for k, h in enumerate(headings)]
-    wanted = max(len(by), *(len(printable(each.name)) for each in rows))
-    with_size = wanted + sum(widths) + max(len(size), *map(len, sizes)) + _GAP <= width
-    room = max(width - sum(widths), 12)
+    wanted = max(len(by), *(cell_len(printable(each.name)) for each in rows))
+    with_size = wanted + sum(widths) + max(len(size), *map(len, sizes)) + _GAP <= out.width
+    room = max(out.width - sum(widths), 12)
     table = _table()
     table.add_column(by, no_wrap=True)
     for heading in ([size] if with_size else []) + headings:
@@ -156,7 +162,6 @@ def _show_moved(out: Console, rows: Sequence[Moved], by: By) -> None:
     for each, own, count in zip(rows, cells, sizes, strict=True):
         name = Text(_cut(printable(each.name) or "(all of it)", room, end=True))
         table.add_row(name, *([count] if with_size else []), *own)
-    out.width = width
     out.print(table)
 
 
@@ -176,10 +181,20 @@ def printable(text: Any) -> str:
 
 
 def _cut(text: str, width: int, *, end: bool = False) -> str:
-    """The text, or as much of its beginning, or end, as there is room for."""
-    if len(text) <= width:
+    """The text, or as much of its beginning, or end, as there is room for in cells of the terminal."""
+    if cell_len(text) <= width:
         return text
-    return "…" + text[1 - width :] if end else text[: width - 1] + "…"
+    if end:
+        return "…" + set_cell_size(text[::-1], width - 1).rstrip()[::-1]
+    return set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def _console() -> Console:
+    """The console, with room for everything where no one has said how wide it is."""
+    out = console()
+    if not (out.is_terminal or "COLUMNS" in os.environ):
+        out.width = _PIPED_WIDTH
+    return out
 
 
 def _table() -> Table:

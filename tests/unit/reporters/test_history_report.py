@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from rich.cells import cell_len
 from torch import nn
 
 import torchcopy as tc
@@ -31,7 +32,7 @@ def printed(capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", str(width))
         show(*arguments, **options)
         lines = capsys.readouterr().out.splitlines()
-        assert max(map(len, lines)) <= width
+        assert max(map(cell_len, lines)) <= width
         assert not any("\x1b" in line for line in lines)
         return lines
 
@@ -76,6 +77,33 @@ def test_labels_of_all_kinds(printed):
     lines = printed(report.show, overview(taken(labels)), "h", width=120)
     assert cells(lines, "0")[:5] == ["0", "a" * 23 + "…", "True", "None", "–"]
     assert cells(lines, "1")[:5] == ["1", "–", "–", "–", "-inf"]
+
+
+@pytest.mark.parametrize("name", ["no.", "size", "tensors", "parts", "best by"])
+def test_labels_with_the_name_of_another_column(printed, name):
+    labels = [{"loss": 0.5, name: "own_0"}, {"loss": 0.25, name: "own_1"}]
+    lines = printed(report.show, overview(taken(labels)), "h")
+    assert lines[2].split() == ["no.", "loss", *name.split(), "tensors", "size", "best", "by"]
+    assert cells(lines, "0") == ["0", "0.5", "own_0", "4", "92", "B", "–"]
+    assert cells(lines, "1") == ["1", "0.25", "own_1", "4", "92", "B", "–"]
+
+
+def test_labels_in_wide_characters_leave_room_for_the_others(printed):
+    long, short = "训练" * 20, "验证损失"
+    history = taken([{"step": 7, "备注": long, short: 0.5, "梯度裁剪之后的范数在所有参数上": 1.0}])
+    lines = printed(report.show, overview(history), "h")
+    assert lines[2].split() == ["no.", "step", "备注", short, "tensors", "size", "best", "by"]
+    assert cells(lines, "0") == ["0", "7", "训练" * 5 + "训…", "0.5", "4", "92", "B", "–"]
+    assert any(line.startswith("No room for: 梯度裁剪之后的范数在所有参数上;") for line in lines)
+
+
+def test_who_reads_a_history_by_program_gets_every_label(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    labels = {f"metric_{k}": k / 3 for k in range(40)}
+    report.show(overview(taken([labels])), "h")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["no.", *labels, "tensors", "size", "best", "by"]
+    assert not any("No room" in line for line in lines)
 
 
 def test_nothing_is_kept(printed):
@@ -176,6 +204,16 @@ def test_long_names_keep_their_end_in_a_narrow_terminal(printed):
     assert row.split()[0].endswith("long_name.c_attn.weight")
     (row,) = [line for line in printed(report.show_comparison, compared, width=120) if "c_attn" in line]
     assert row.split()[0] == NAME
+
+
+def test_names_in_wide_characters_keep_their_end_and_all_columns(printed):
+    name = "编码器" * 20 + ".weight"
+    compared = tc.compare({name: torch.ones(2)}, {name: torch.zeros(2)})
+    lines = printed(report.show_comparison, compared)
+    (row,) = [line.split() for line in lines if ".weight" in line]
+    assert row[0].startswith("…")
+    assert row[0].endswith("编码器编码器.weight")
+    assert row[1:] == ["1", "1.41", "1", "–", "100.00%"]
 
 
 def test_who_reads_by_program_gets_the_names_whole(capsys, monkeypatch):
