@@ -385,7 +385,7 @@ class History:
 
         Snapshots that are there already are not written again, and those that the history does not have any more
         are removed. Whenever the program is killed, what can be loaded is the history as it was, or as it is now.
-        It waits for bytes that are still on their way.
+        It waits for bytes that are still on their way. Other threads may take snapshots meanwhile.
 
         Args:
             path: of a directory, new or saved to before. Its parent has to be there.
@@ -397,8 +397,7 @@ class History:
         """
         from .files.histories import save_history
 
-        with self._lock:
-            save_history(self, path)
+        save_history(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **objects_and_options: Any) -> Self:

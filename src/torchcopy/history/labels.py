@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numbers
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 from torch import Tensor
 
 from .._errors import InputError
+
+_PLAIN: Final[dict[type, Callable[[Any], Any]]] = {int: int.__int__, float: float.__float__, str: str.__str__}
 
 
 def checked_label(name: str, value: Any) -> Any:
@@ -29,9 +32,15 @@ def checked_label(name: str, value: Any) -> Any:
         raise InputError(
             f"`{name}` must be a number that a float can hold; got an int of {value.bit_length()} bits"
         )
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or type(value) is bool:
         return value
+    for plain in (int, float, str):
+        if isinstance(value, plain):  # members of an IntEnum, and whatever else a file has no name for
+            return value if type(value) is plain else _PLAIN[plain](value)
     if isinstance(value, numbers.Real):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise InputError(f"`{name}` must be a number that a float can hold; got a larger one") from None
     shown = " ".join(repr(value).split())
     raise InputError(f"`{name}` must be a number, a string or None; got {type(value).__name__}: {shown[:200]}")

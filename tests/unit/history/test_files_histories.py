@@ -1,10 +1,14 @@
 """A history as a directory: what is written again and what is not, what goes, and what it is loaded as."""
 
+import enum
+import fractions
 import json
 import math
 import shutil
 import threading
+from concurrent import futures
 
+import numpy as np
 import pytest
 import torch
 import xxhash
@@ -337,3 +341,92 @@ def test_two_first_saves_at_once_leave_what_the_second_wrote(tmp_path, monkeypat
     thread.join(30)
     assert not thread.is_alive()
     same(dict(tc.History.load(place)[0].state_dict("model")), expected)
+
+
+class Phase(enum.IntEnum):
+    WARM = 2
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (np.mean([0.3]), 0.3),
+        (np.str_("a"), "a"),
+        (Phase.WARM, 2),
+        (torch.tensor([0.5], requires_grad=True), 0.5),
+        (type("Name", (str,), {})("b"), "b"),
+        (True, True),
+    ],
+)
+@pytest.mark.parametrize("kept", [True, False])
+def test_labels_that_were_changed_are_saved_as_plain_values(tmp_path, value, plain, kept):
+    _, history = _two_steps()
+    history[0].labels["note"] = value
+    if kept:
+        history[0].save(tmp_path / "s")
+        loaded = tc.Snapshot.load(tmp_path / "s").labels["note"]
+        assert (loaded, type(loaded)) == (plain, type(plain))
+    else:
+        history.take(step=1)  # its label stays among the records
+    for _ in range(2):
+        history.save(tmp_path / "h")
+        loaded = tc.History.load(tmp_path / "h").records[0].labels["note"]
+        assert (loaded, type(loaded)) == (plain, type(plain))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("note", ["a"]), ("note", 10**400), ("note", fractions.Fraction(10**400)), (3, 1)]
+)
+@pytest.mark.parametrize("kept", [True, False])
+def test_labels_that_could_not_be_loaded_are_refused_before_anything_is_written(tmp_path, name, value, kept):
+    _, history = _two_steps()
+    history[0].labels[name] = value
+    if not kept:
+        history.take(step=1)
+    saves = [history.save, history[0].save] if kept else [history.save]
+    for save in saves:
+        with pytest.raises(tc.InputError, match=r"nothing was saved: (`note` must be|the name of a label must be)"):
+            save(tmp_path / "h")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_that_could_not_be_loaded_are_refused_before_anything_is_written(tmp_path):
+    _, history = _two_steps()
+    history.keep = -1
+    with pytest.raises(tc.InputError, match="nothing was saved: the history has options that are none: `keep`"):
+        history.save(tmp_path / "h")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy", "background"])
+def test_snapshots_are_taken_while_a_history_is_written(tmp_path, monkeypatch, mode):
+    model = nn.Linear(3, 2)
+    history = tc.History(model=model, rng=False, keep=1, mode=mode)
+    history.take(step=0)
+    with torch.no_grad():
+        expected = {name: t.clone() for name, t in model.state_dict().items()}
+    writing, taken = threading.Event(), threading.Event()
+    real = histories.write_into
+
+    def write_into(*args):
+        writing.set()
+        assert taken.wait(60), "take waited for the save"
+        return real(*args)
+
+    monkeypatch.setattr(histories, "write_into", write_into)
+    with futures.ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(history.save, tmp_path / "h")
+        assert writing.wait(60)
+        for step in (1, 2):
+            with torch.no_grad():
+                model.weight.fill_(step)
+            history.take(step=step)
+        with torch.no_grad():
+            model.weight.fill_(9.0)
+        taken.set()
+        saving.result(60)
+    loaded = tc.History.load(tmp_path / "h")
+    assert [each.labels for each in loaded] == [{"step": 0}]
+    assert [each.number for each in loaded.records] == [0]
+    same(dict(loaded[0].state_dict("model")), expected)
+    assert bool((history[0].state_dict("model")["weight"] == 2).all())

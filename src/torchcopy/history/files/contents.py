@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -14,6 +14,7 @@ from ... import _torch_private
 from ..._errors import InputError
 from ..._tensors import describe as described
 from ..._tensors import dtype_name, has_storage
+from ..labels import checked_label
 from ..state_trees import paths
 from .faults import Fault
 from .layouts import Layout, check_gaps, describe
@@ -65,15 +66,37 @@ class Contents:
     metadata: dict[str, dict[str, str]]
 
 
-def contents_of(snapshot: Snapshot) -> Contents:
+def labels_to_save(labels: Mapping[Any, Any]) -> dict[str, Any]:
+    """Labels as they are saved: they are the user's to change after `History.take` has checked them.
+
+    Raises:
+        InputError: one is no number, string or None.
+    """
+    found = {}
+    for name, value in labels.items():
+        if not isinstance(name, str) or not is_text(name):
+            raise InputError(f"nothing was saved: the name of a label must be a text; got {name!r}")
+        try:
+            found[str.__str__(name)] = checked_label(name, value)
+        except InputError as error:
+            raise InputError(f"nothing was saved: {error}") from None
+    return found
+
+
+def contents_of(snapshot: Snapshot, labels: dict[str, Any] | None = None) -> Contents:
     """What is to be written.
+
+    Args:
+        snapshot: which one.
+        labels: those that are saved, from `labels_to_save`; None for those that it has now.
 
     Raises:
         InputError: safetensors and JSON cannot hold it all. Every such thing is listed.
     """
     refusals = Refusals()
+    checked = labels_to_save(snapshot.labels) if labels is None else labels
     try:
-        contents = _contents(snapshot, refusals)
+        contents = _contents(snapshot, checked, refusals)
     except RecursionError:
         raise InputError(
             "nothing was saved: this call is too deep inside of others to go through the state"
@@ -86,7 +109,7 @@ def contents_of(snapshot: Snapshot) -> Contents:
     raise InputError(f"nothing was saved, as {len(refusals.lines)} things cannot be:{listed}")
 
 
-def _contents(snapshot: Snapshot, refusals: Refusals) -> Contents:
+def _contents(snapshot: Snapshot, labels: dict[str, Any], refusals: Refusals) -> Contents:
     held, places = snapshot._tensors(), snapshot._places
     _refuse_tensors(snapshot, refusals)
     if refusals.lines:
@@ -119,8 +142,8 @@ def _contents(snapshot: Snapshot, refusals: Refusals) -> Contents:
         except Fault as fault:
             refusals.refuse(name, str(fault))
         parts[name] = {"kind": saved.kind, "state": trees.encode(saved.tree, name)}
-    labels = {name: values.encode(value, f"labels[{name!r}]") for name, value in snapshot.labels.items()}
-    contents = Contents(parts, labels, stored, len(held), {}, {})
+    encoded = {name: values.encode(value, f"labels[{name!r}]") for name, value in labels.items()}
+    contents = Contents(parts, encoded, stored, len(held), {}, {})
     if not refusals.lines:
         path_of = {**dict(_paths(snapshot)), **extra_paths}
         for k in check_gaps([s.layout for s in stored]):

@@ -23,7 +23,7 @@ from ..parts.random_numbers import SharedRandomPart
 from ..retention import kept, parse_keep, parse_keep_best, parse_max_bytes
 from ..snapshot import Snapshot
 from . import documents
-from .contents import contents_of
+from .contents import contents_of, labels_to_save
 from .directories import Directory, checked_path, checked_target, find, lock, remove, sync, write_file
 from .documents import entry, size
 from .faults import Fault, shown
@@ -53,14 +53,19 @@ def save_history(history: History, path: str | os.PathLike[str]) -> None:
     target = checked_target(path)
     _check_is_history(target)
     history.wait()
-    snapshots = list(history)
+    with history._lock:
+        snapshots, body = list(history), _index_of(history)
+        labels = {id(s): labels_to_save(s.labels) for s in snapshots}
+    for snapshot in snapshots:  # a thread may have taken one meanwhile
+        snapshot.wait()
     if not target.exists():
         for snapshot in snapshots:  # before there is a directory, what cannot be saved is refused
-            contents_of(snapshot)
+            contents_of(snapshot, labels[id(snapshot)])
+    keys = {id(s): _key_of(s, labels[id(s)]) for s in snapshots}
     with _locked(target):
         there = _saved_snapshots(target)
-        missing = [s for s in snapshots if _key_of(s) not in there]
-        contents = {id(s): contents_of(s) for s in missing}
+        missing = [s for s in snapshots if keys[id(s)] not in there]
+        contents = {id(s): contents_of(s, labels[id(s)]) for s in missing}
         made: list[Path] = []
         try:
             entries = []
@@ -72,10 +77,10 @@ def save_history(history: History, path: str | os.PathLike[str]) -> None:
                     checksum = write_into(place, snapshot, contents[id(snapshot)])
                     sync(place)
                 else:
-                    place, checksum = there[_key_of(snapshot)]
-                entries.append({"directory": place.name, "id": _key_of(snapshot), "checksum": checksum})
+                    place, checksum = there[keys[id(snapshot)]]
+                entries.append({"directory": place.name, "id": keys[id(snapshot)], "checksum": checksum})
             sync(target)
-            _write_index(target, history, entries)
+            _write_index(target, {**body, "snapshots": entries})
         except BaseException:
             named = _named(target)  # the new list may be in its place already
             for place in made:
@@ -85,7 +90,12 @@ def save_history(history: History, path: str | os.PathLike[str]) -> None:
         _remove_others(target, {e["directory"] for e in entries})
 
 
-def _write_index(target: Path, history: History, entries: list[dict[str, Any]]) -> None:
+def _index_of(history: History) -> dict[str, Any]:
+    """What the list says of the history, but for its snapshots.
+
+    Raises:
+        InputError: a label or an option is none that could be loaded.
+    """
     options = {
         "keep": history.keep,
         "keep_best": history.keep_best,
@@ -94,15 +104,20 @@ def _write_index(target: Path, history: History, entries: list[dict[str, Any]]) 
         "max_bytes": history.max_bytes,
         "device": None if history.device is None else str(history.device),
     }
-    refusals = Refusals()
-    labels = ValueEncoder(refusals, no_tensor, no_tensor)
-    body = {
+    try:
+        _checked_options(options)
+    except Fault as fault:
+        raise InputError(f"nothing was saved: the history {fault}") from None
+    labels = ValueEncoder(Refusals(), no_tensor, no_tensor)  # of checked labels none is refused
+    return {
         "torchcopy": __version__,
         "options": options,
         "count": history._count,
-        "taken": [[number, labels.encode(dict(given), "labels")] for number, given in history._taken],
-        "snapshots": entries,
+        "taken": [[number, labels.encode(labels_to_save(given), "labels")] for number, given in history._taken],
     }
+
+
+def _write_index(target: Path, body: dict[str, Any]) -> None:
     temporary = target / f"{INDEX}.{secrets.token_hex(6)}.part"
     try:
         write_file(temporary, documents.encode(FORMAT, VERSION, body))
@@ -131,9 +146,9 @@ def _named(target: Path) -> set[str]:
     return set()
 
 
-def _key_of(snapshot: Snapshot) -> str:
+def _key_of(snapshot: Snapshot, labels: dict[str, Any]) -> str:
     """What tells a snapshot as it is now from all others: its labels are the user's to change."""
-    return f"{id_of(snapshot)}-{xxhash.xxh3_64_hexdigest(repr(snapshot.labels).encode(errors='surrogatepass'))}"
+    return f"{id_of(snapshot)}-{xxhash.xxh3_64_hexdigest(repr(labels).encode(errors='surrogatepass'))}"
 
 
 def _remove_others(target: Path, named: set[str]) -> None:
@@ -262,7 +277,7 @@ def _loaded(place: Path, index: dict[str, Any]) -> tuple[dict[str, Any], int, Ta
                 snapshot, checksum = read_snapshot(directory)
             except Fault as fault:
                 raise Fault(str(fault), f"{name}/{fault.file}" if fault.file else name) from None
-        if checksum != wanted or _key_of(snapshot) != key:
+        if checksum != wanted or _key_of(snapshot, snapshot.labels) != key:
             raise Fault("is another snapshot than the one that was saved there", name)
         snapshots.append(snapshot)
     count = size(index, "count", INDEX)

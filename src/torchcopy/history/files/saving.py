@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -19,6 +20,8 @@ from .faults import Fault
 from .layouts import to_file
 from .loading import FORMAT, MANIFEST, VERSION, read_manifest
 from .tensor_files import write
+
+_naming: Final = threading.Lock()
 
 
 def save_snapshot(snapshot: Snapshot, path: str | os.PathLike[str]) -> None:
@@ -67,9 +70,10 @@ def write_into(new: Path, snapshot: Snapshot, contents: Contents) -> str:
 
 def id_of(snapshot: Snapshot) -> str:
     """What tells a snapshot from all others, in files too."""
-    if snapshot._id is None:
-        snapshot._id = uuid.uuid4().hex
-    return snapshot._id
+    with _naming:
+        if snapshot._id is None:
+            snapshot._id = uuid.uuid4().hex
+        return snapshot._id
 
 
 def _check_still_replaceable(target: Path, before: set[str]) -> None:
