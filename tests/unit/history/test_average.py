@@ -13,6 +13,7 @@ from torch.optim.swa_utils import AveragedModel
 
 import torchcopy as tc
 from torchcopy.history.averages import weighted_mean
+from torchcopy.history.comparing import pieces
 
 inf, nan = math.inf, math.nan
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128]
@@ -146,7 +147,7 @@ def test_any_values_and_weights(given_states):
 @pytest.mark.parametrize("shape", [(4, 8, 16, 16), (7, 33), (0,), ()], ids=str)
 @pytest.mark.parametrize("layout", ["contiguous", "transposed", "channels last", "mixed"])
 def test_pieces_and_strides(monkeypatch, shape, layout):
-    monkeypatch.setattr(weighted_mean, "_CPU_PIECE", 100)
+    monkeypatch.setattr(pieces, "_CPU_PIECE", 100)
     generator = torch.Generator().manual_seed(0)
     tensors = [torch.randn(shape, generator=generator) for _ in range(3)]
     if layout == "transposed" and len(shape) > 1:
@@ -165,9 +166,9 @@ def test_one_piece_is_widened_at_a_time(monkeypatch):
     seen = []
     inner = weighted_mean._mean
     monkeypatch.setattr(
-        weighted_mean, "_mean", lambda pieces, *rest: seen.append(pieces[0].numel()) or inner(pieces, *rest)
+        weighted_mean, "_mean", lambda given, *rest: seen.append(given[0].numel()) or inner(given, *rest)
     )
-    monkeypatch.setattr(weighted_mean, "_CPU_PIECE", 100)
+    monkeypatch.setattr(pieces, "_CPU_PIECE", 100)
     tc.average([{"a": torch.randn(950), "b": torch.randn(30, 30).t()} for _ in range(5)])
     assert max(seen) <= 100
     assert sum(seen) == 950 + 900

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import torchcopy as tc
-from torchcopy.history.comparing import comparison, difference_sums
+from torchcopy.history.comparing import comparison, difference_sums, pieces
 
 inf, nan = math.inf, math.nan
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn]
@@ -84,7 +84,7 @@ def test_every_dtype_agrees_with_numpy(dtype, shape):
     "layout", ["contiguous", "transposed", "strided", "one of them", "channels last", "expanded"]
 )
 def test_pieces_add_up_whatever_the_strides(monkeypatch, size, layout):
-    monkeypatch.setattr(difference_sums, "_CPU_PIECE", size)
+    monkeypatch.setattr(pieces, "_CPU_PIECE", size)
     a, b = filled((4, 8, 16, 16), torch.float32, 0), filled((4, 8, 16, 16), torch.float32, 1)
     if layout == "transposed":
         a, b = a.transpose(0, 3), b.transpose(0, 3)
@@ -106,7 +106,7 @@ def test_no_piece_is_larger_than_its_bound(monkeypatch):
     seen = []
     inner = difference_sums._sums_of
     monkeypatch.setattr(difference_sums, "_sums_of", lambda a, b: seen.append(a.numel()) or inner(a, b))
-    monkeypatch.setattr(difference_sums, "_CPU_PIECE", 100)
+    monkeypatch.setattr(pieces, "_CPU_PIECE", 100)
     for a in (
         torch.ones(10_000),
         torch.ones(100, 100).t(),

@@ -89,22 +89,66 @@ def test_the_movement_is_alike_in_every_mode(mode):
         assert row == pytest.approx([0.0 if layer == "1" else 0.1] * 2, rel=1e-5)
 
 
-def test_what_the_movement_cannot_be_said_of():
+def test_the_movement_where_weights_were_zero_or_are_not_finite():
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.BatchNorm1d(2))
     with torch.no_grad():
         grow(model[0], 0.0)
-        model[1].weight[0, 0] = math.nan
     history = tc.History(model=model, rng=False)
     history.take()
     model(torch.randn(8, 2))  # moves the running statistics, which are no weights
     with torch.no_grad():
         model[0].weight.add_(1.0)
+        model[1].weight[0, 0] = math.nan
+    history.take()
     history.take()
     moved = movement(tuple(history))
-    assert moved.relative[0] == (math.inf,)
-    assert math.isnan(moved.relative[1][0])
-    assert moved.relative[2] == (0.0,)
-    assert moved.to_dict()["relative"] == [["inf"], ["nan"], [0.0]]
+    assert moved.relative == ((math.inf, 0.0), (math.inf, 0.0), (0.0, 0.0))
+    assert moved.to_dict()["relative"] == [["inf", 0.0], ["inf", 0.0], [0.0, 0.0]]
+
+
+class Masked(nn.Linear):
+    """Has a persistent mask of infinities, and its bias and another weight are one tensor."""
+
+    def __init__(self):
+        super().__init__(4, 4)
+        self.register_buffer("mask", torch.full((4, 4), -math.inf).triu(1))
+        self.other = self.bias
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy", "background"])
+def test_the_movement_of_a_layer_is_what_compare_says_of_it(mode):
+    model = nn.Sequential(Masked(), nn.Linear(4, 4), Masked().half())
+    history = tc.History(model=model, rng=False, mode=mode)
+    history.take()
+    with torch.no_grad():
+        model[0].weight.mul_(1.5)
+        model[0].bias.sub_(1.0)
+        model[1].weight.add_(0.25)
+    history.take()
+    with torch.no_grad():
+        model[1].weight.sub_(2.0)
+        model[2].weight.fill_(6e4)
+    history.take()
+    moved = movement(tuple(history))
+    for k, layer in enumerate(moved.layers):
+        for step in range(2):
+            expected = tc.compare(history[step], history[step + 1]).module(layer).relative
+            assert math.isfinite(expected)
+            assert moved.relative[k][step] == pytest.approx(expected, rel=1e-12)
+    assert [row[0] > 0 for row in moved.relative] == [True, True, False]
+
+
+def test_a_layer_of_other_shapes_or_in_one_snapshot_alone_has_no_movement():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    history = tc.History(model=model, rng=False)
+    history.take()
+    model[0].weight = nn.Parameter(torch.ones(3, 2))
+    model.append(nn.Linear(2, 2))
+    history.take()
+    moved = movement(tuple(history))
+    assert moved.layers == ("0", "1", "2")
+    assert [math.isnan(value) for (value,) in moved.relative] == [True, False, True]
+    assert moved.to_dict()["relative"] == [["nan"], [0.0], ["nan"]]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.complex64])

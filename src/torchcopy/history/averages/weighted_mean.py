@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from ..comparing.named_states import same_memory
-
-_CPU_PIECE = 1 << 17  # elements: a few of these in float64 stay in the cache
-_DEVICE_PIECE = 1 << 24
-_WITHOUT_DOUBLE = frozenset({"mps"})
+from ..comparing.pieces import has_double, in_pieces
 
 
 def weighted_mean(tensors: Sequence[Tensor], weights: Sequence[float], *, like: Tensor) -> Tensor:
@@ -30,7 +27,7 @@ def weighted_mean(tensors: Sequence[Tensor], weights: Sequence[float], *, like: 
         # Each state is weighed against those before it: equal values stay equal, however many there are.
         steps = [w / total for w, total in zip(weights, accumulate(weights), strict=True)]
         total = sum(weights)
-        for target, *pieces in _pieces([mean, *tensors], _CPU_PIECE if mean.is_cpu else _DEVICE_PIECE):
+        for target, *pieces in in_pieces([mean, *tensors], mean.device):
             target.copy_(_mean(pieces, steps, [w / total for w in weights], target.device))
     return mean
 
@@ -57,23 +54,6 @@ def _mean(pieces: Sequence[Tensor], steps: Sequence[float], weights: Sequence[fl
 
 
 def _wide(dtype: torch.dtype, on: torch.device) -> torch.dtype:
-    if on.type in _WITHOUT_DOUBLE:
+    if not has_double(on):
         return torch.complex64 if dtype.is_complex else torch.float32
     return torch.complex128 if dtype.is_complex else torch.float64
-
-
-def _pieces(tensors: list[Tensor], size: int) -> Iterator[list[Tensor]]:
-    """All in pieces of at most `size` elements, each a view."""
-    first = tensors[0]
-    if first.numel() == 0:
-        return
-    if first.numel() <= size:
-        yield tensors
-    elif all(map(Tensor.is_contiguous, tensors)):
-        yield from map(list, zip(*(torch.split(t.view(-1), size) for t in tensors), strict=True))
-    elif first.shape[0] == 1:
-        yield from _pieces([t[0] for t in tensors], size)
-    else:
-        rows = max(1, size // (first.numel() // first.shape[0]))
-        for some in zip(*(torch.split(t, rows) for t in tensors), strict=True):
-            yield from _pieces(list(some), size)

@@ -90,7 +90,7 @@ def _compared(a: NamedState, b: NamedState) -> Comparison:
         sums = known.get(key)
         if sums is None:
             try:
-                sums = _sums(t, other, key, a.lasting and b.lasting)
+                sums = sums_of_pair(t, other, lasting=a.lasting and b.lasting)
             except (RuntimeError, TypeError) as error:
                 missing.append(_missing(name, t, other, error))
                 continue
@@ -113,8 +113,8 @@ def _compared(a: NamedState, b: NamedState) -> Comparison:
     )
 
 
-def _sums(t: Tensor, other: Tensor, key: tuple[object, object], lasting: bool) -> DifferenceSums:
-    """The sums of a pair.
+def sums_of_pair(t: Tensor, other: Tensor, *, lasting: bool) -> DifferenceSums:
+    """The sums of a pair; `lasting` says that nobody will ever write either of these tensor objects.
 
     Raises:
         RuntimeError: they cannot be compared; the message says why.
@@ -123,7 +123,7 @@ def _sums(t: Tensor, other: Tensor, key: tuple[object, object], lasting: bool) -
         raise RuntimeError("meta tensors have no values")
     if t.shape != other.shape:
         raise RuntimeError("the shapes differ")
-    if key[0] != key[1]:
+    if same_memory(t) != same_memory(other):
         return difference_sums(t, other)
     if not (lasting and t is other):
         return sums_of_equal(t)

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_CPU_PIECE = 1 << 17  # elements: in float64 a few of these stay in the cache
-_DEVICE_PIECE = 1 << 24
-_WITHOUT_DOUBLE = frozenset({"mps"})
+from .pieces import has_double, in_pieces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +79,8 @@ def difference_sums(a: Tensor, b: Tensor) -> DifferenceSums:
     total = DifferenceSums(numel=a.numel())
     with torch.no_grad():
         a, b = _dense(a), _dense(b)
-        device = a.device if a.device == b.device and a.device.type not in _WITHOUT_DOUBLE else torch.device("cpu")
-        size = _CPU_PIECE if device.type == "cpu" else _DEVICE_PIECE
-        for one, other in _pieces(a, b, size):
+        device = a.device if a.device == b.device and has_double(a.device) else torch.device("cpu")
+        for one, other in in_pieces((a, b), device):
             total += _sums_of(one.to(device), other.to(device))
     return total
 
@@ -94,8 +90,8 @@ def sums_of_equal(a: Tensor) -> DifferenceSums:
     square = 0.0
     with torch.no_grad():
         dense = _dense(a)
-        device = dense.device if dense.device.type not in _WITHOUT_DOUBLE else torch.device("cpu")
-        for piece, _ in _pieces(dense, dense, _CPU_PIECE if device.type == "cpu" else _DEVICE_PIECE):
+        device = dense.device if has_double(dense.device) else torch.device("cpu")
+        for (piece,) in in_pieces((dense,), device):
             square += _square(_real(piece.to(device).to(_wide(piece, piece))))
     return DifferenceSums(numel=a.numel(), a=square, b=square, product=square)
 
@@ -155,19 +151,3 @@ def _dense(t: Tensor) -> Tensor:
     if t.is_quantized:
         return t.dequantize()
     return t if t.layout is torch.strided else t.to_dense()
-
-
-def _pieces(a: Tensor, b: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Both in pieces of at most `size` elements, each a view."""
-    if a.numel() == 0:
-        return
-    if a.numel() <= size:
-        yield a, b
-    elif a.is_contiguous() and b.is_contiguous():
-        yield from zip(torch.split(a.view(-1), size), torch.split(b.view(-1), size), strict=True)
-    elif a.shape[0] == 1:
-        yield from _pieces(a[0], b[0], size)
-    else:
-        rows = max(1, size // (a.numel() // a.shape[0]))
-        for one, other in zip(torch.split(a, rows), torch.split(b, rows), strict=True):
-            yield from _pieces(one, other, size)

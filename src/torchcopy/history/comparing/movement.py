@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 
 from ..overview import plain_number
+from .comparison import sums_of_pair
+from .difference_sums import DifferenceSums
+from .named_states import same_memory
 
 if TYPE_CHECKING:
     from ..snapshot import Snapshot
 
 _STATISTICS = ("running_mean", "running_var")  # of normalisation layers: they follow the data and are no weights
-_WIDE = frozenset({torch.float32, torch.float64, torch.complex64, torch.complex128})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +29,9 @@ class Movement:
     Attributes:
         snapshots: numbers of the snapshots, in order: one more than there are columns.
         layers: names of the modules that have weights of their own, in the model's order.
-        relative: for each layer a row: the L2 norm of the change over that of the weights before it. 0 where
-            nothing changed, infinite where the weights were all zero before, NaN where one of them is NaN or
-            infinite, or the layer is not in both.
+        relative: for each layer a row: the L2 norm of the change over that of the weights before it, as `compare`
+            counts: 0 where nothing changed, infinite where the weights were all zero before or where one became
+            or ceased to be NaN or infinite. NaN where the layer is not in both, or has other shapes.
     """
 
     snapshots: tuple[int, ...]
@@ -61,9 +63,8 @@ def movement(snapshots: Sequence[Snapshot], *, part: str | None = None, most: in
         snapshots = [*snapshots[:-1:stride], snapshots[-1]]
     columns: list[dict[str, float]] = []
     layers: dict[str, None] = {}
-    norm = _Norms()
     for before, after in pairwise(snapshots):
-        columns.append(_between(_layers(before, part), _layers(after, part), norm))
+        columns.append(_between(before, after, part))
         layers.update(dict.fromkeys(columns[-1]))
     if len(snapshots) == 1:
         layers.update(dict.fromkeys(_layers(snapshots[0], part)))
@@ -74,56 +75,29 @@ def movement(snapshots: Sequence[Snapshot], *, part: str | None = None, most: in
     )
 
 
-class _Norms:
-    """The norms of tensors that snapshots hold, each computed once: lazy ones share what nobody has written."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Tensor, float]] = {}
-
-    def __call__(self, t: Tensor) -> float:
-        if id(t) not in self._known:
-            self._known[id(t)] = (t, _norm(t))  # the tensor too, so that no other gets its id
-        return self._known[id(t)][1]
-
-
-def _between(
-    before: dict[str, dict[str, Tensor]], after: dict[str, dict[str, Tensor]], norm: _Norms
-) -> dict[str, float]:
-    found = dict.fromkeys((*before, *after), math.nan)
-    for name in before.keys() & after.keys():
-        here, there = before[name], after[name]
-        if {key: t.shape for key, t in here.items()} == {key: t.shape for key, t in there.items()}:
-            found[name] = _relative([(t, there[key]) for key, t in here.items()], norm)
+def _between(before: Snapshot, after: Snapshot, part: str | None) -> dict[str, float]:
+    lasting = before.mode == after.mode == "lazy"
+    here, there = _layers(before, part), _layers(after, part)
+    found = dict.fromkeys((*here, *there), math.nan)
+    for name in here.keys() & there.keys():
+        if here[name].keys() == there[name].keys():
+            pairs = [(t, there[name][key]) for key, t in here[name].items()]
+            found[name] = _relative(pairs, lasting=lasting)
     return found
 
 
-def _relative(pairs: Sequence[tuple[Tensor, Tensor]], norm: _Norms) -> float:
-    """The norm of the change of all tensors together over the norm of what was before."""
-    change = math.hypot(*(_norm_of_change(a, b, norm) for a, b in pairs))
-    size = math.hypot(*(norm(a) for a, _ in pairs))
-    if math.isinf(size) or math.isinf(change):
+def _relative(pairs: Sequence[tuple[Tensor, Tensor]], *, lasting: bool) -> float:
+    """What `compare` says of all these together; NaN where one cannot be compared."""
+    sums: dict[object, DifferenceSums] = {}  # tied weights once
+    try:
+        for t, other in pairs:
+            key = (same_memory(t), same_memory(other))
+            if key not in sums:
+                sums[key] = sums_of_pair(t, other, lasting=lasting)
+    except (RuntimeError, TypeError):
         return math.nan
-    if change == 0 or math.isnan(change):
-        return change
-    return math.inf if size == 0 else change / size
-
-
-def _norm_of_change(a: Tensor, b: Tensor, norm: _Norms) -> float:
-    if a is b:  # snapshots of the lazy mode share what nobody has written
-        return 0.0 if math.isfinite(norm(a)) else math.nan
-    return _norm(_wide(b).to(a.device) - _wide(a))
-
-
-def _wide(t: Tensor) -> Tensor:
-    """The tensor in a dtype in which differences of its values are exact enough."""
-    if t.dtype in _WIDE:
-        return t
-    return t.to(torch.complex64 if t.is_complex() else torch.float32)
-
-
-def _norm(t: Tensor) -> float:
-    t = _wide(t)
-    return float(torch.linalg.vector_norm(t, dtype=torch.complex128 if t.is_complex() else torch.float64))
+    relative: float = sum(sums.values(), DifferenceSums()).measures()["relative"]
+    return relative
 
 
 def _layers(snapshot: Snapshot, part: str | None) -> dict[str, dict[str, Tensor]]:
