@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from ignite.engine import Engine, Events, create_supervised_evaluator, create_supervised_trainer
@@ -267,6 +268,35 @@ def test_the_output_may_be_a_nest_and_the_threshold_is_for_the_loss_in_it():
         trainer.run(losses, max_epochs=1)
     assert str(told[0].message).startswith("the loss, 5, is above 2 at step 1")
     assert str(told[1].message).startswith("the loss is inf at step 2")
+
+
+@pytest.mark.parametrize("spoilt", [math.nan, math.inf, 5.0])
+@pytest.mark.parametrize(
+    "array",
+    [
+        lambda x: np.array(x),
+        lambda x: np.float32(x),
+        lambda x: np.array([[0.5, x]], dtype=np.float16),
+        lambda x: np.array([0.5, x, 1.0], dtype=">f4")[::-1],
+        lambda x: np.array([0.5, [torch.tensor(x)]], dtype=object),
+        lambda x: {"names": np.array(["a"]), "steps": np.arange(2), "loss": [np.array([x])]},
+    ],
+    ids=["single", "scalar", "half", "big endian reversed", "objects", "nest"],
+)
+def test_the_output_may_be_numpy_arrays(array, spoilt):
+    model = nn.Linear(2, 1)
+    good = model.weight.detach().clone()
+
+    def step(_, loss):
+        with torch.no_grad():
+            model.weight.add_(1)
+        return array(loss)
+
+    trainer = Engine(step)
+    RollbackOnNaN({"model": model}, every=1, divergence_threshold=2.0).attach(trainer)
+    with pytest.warns(RollbackWarning, match=r"at step 3: the run is back at what it was after step 2"):
+        trainer.run([0.5, 0.25, spoilt, 0.5], max_epochs=1)
+    torch.testing.assert_close(model.weight.detach(), good + 3)
 
 
 def test_one_bad_process_brings_all_of_them_back(tmp_path):

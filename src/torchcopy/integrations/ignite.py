@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from ignite.engine import Engine, Events
 from torch import Tensor, nn
@@ -119,7 +120,8 @@ class RollbackOnNaN:
         to_save: what goes back, by name, as for a `Checkpoint`: model, optimizers, schedulers, scaler; not the
             trainer, whose data go on.
         every: how many iterations lie between two snapshots.
-        output_transform: gives the loss from the trainer's output: a number, a tensor, or a nest of those.
+        output_transform: gives the loss from the trainer's output: a number, a tensor, a NumPy array, or a nest of
+            those.
         max_rollbacks: how often it goes back. The next time the run is brought back and terminated.
         lr_factor: by how much the learning rate is multiplied each time, with what PyTorch's schedulers compute it
             from. Ignite's own schedulers set the rate by themselves: they do not see it.
@@ -203,6 +205,12 @@ class RollbackOnNaN:
 def _numbers_in(output: Any) -> Iterator[Any]:
     if isinstance(output, (Tensor, numbers.Number)):
         yield output
+    elif isinstance(output, np.ndarray):
+        if output.dtype.kind in "biufc":  # as a copy: torch reads neither every byte order nor every stride
+            wide = np.complex128 if output.dtype.kind == "c" else np.float64
+            yield torch.from_numpy(np.array(output, dtype=wide, order="C"))
+        elif output.dtype.kind == "O":
+            yield from _numbers_in(output.tolist())
     elif isinstance(output, Mapping):
         for value in output.values():
             yield from _numbers_in(value)
