@@ -83,6 +83,7 @@ class History:
 
     def __init__(
         self,
+        /,
         *,
         keep: int | None = 10,
         keep_best: dict[str, Goal] | None = None,
@@ -123,7 +124,9 @@ class History:
         """An optimizer's state does not have its parameters: they are restored with the part that has them."""
         held: list[Tensor] = []
         for name, part in self._parts.items():
-            if part.kind in ("module", "values"):
+            if part.kind == "module":
+                held += part.gradients_of()
+            elif part.kind == "values":
                 take_apart(part.state(), held, name)
         known = set(map(id, held))
         for name, part in self._parts.items():
@@ -138,7 +141,7 @@ class History:
 
     # --- taking ------------------------------------------------------------------------------------------------
 
-    def take(self, **labels: Any) -> Snapshot:
+    def take(self, /, **labels: Any) -> Snapshot:
         """Takes a snapshot now.
 
         Args:
@@ -292,7 +295,7 @@ class History:
             )
         return found
 
-    def at(self, **labels: Any) -> Snapshot:
+    def at(self, /, **labels: Any) -> Snapshot:
         """The newest snapshot with these labels: `history.at(step=100)`.
 
         Raises:
@@ -400,7 +403,7 @@ class History:
         save_history(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], **objects_and_options: Any) -> Self:
+    def load(cls, path: str | os.PathLike[str], /, **objects_and_options: Any) -> Self:
         """The history that was saved as `path`, every byte of it verified; see `Snapshot.load`.
 
         Args:

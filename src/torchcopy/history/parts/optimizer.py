@@ -54,7 +54,8 @@ class OptimizerPart(Part):
             if len(here) != len(there["params"])
         ]
         for k, group in enumerate(saved):
-            lacking = [name for name in self.target.defaults if name not in group]
+            now = self.target.param_groups[k]
+            lacking = [name for name in self.target.defaults if name in now and name not in group]
             if lacking:
                 kind = type(self.target).__name__
                 lines.append(f"{path}[{k}]: expected the options of {kind}, found none of {', '.join(lacking)}")
