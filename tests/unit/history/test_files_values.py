@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import torchcopy as tc
+from torchcopy.history.files import values
 
 _LEAVES = (
     st.none()
@@ -124,6 +125,50 @@ def test_labels_come_back_as_they_were(tmp_path):
     }
     tc.History(x=torch.ones(2)).take(**labels).save(tmp_path / "s")
     same(tc.Snapshot.load(tmp_path / "s").labels, labels)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {float("nan"): 1, float("nan"): 2},
+        dict.fromkeys([(1, float("nan")), (1, float("nan"))], 2),
+        collections.Counter({float("nan"): 1, complex(0, math.nan): 2, complex(0, math.nan): 3}),
+        [np.str_(""), np.bytes_(b""), np.str_("é\0x"), np.array(["", "a"]), np.zeros((2, 0), "U3")],
+    ],
+    ids=str,
+)
+def test_what_is_equal_to_nothing_and_what_is_empty_comes_back(tmp_path, value):
+    snapshot, loaded = _saved_and_loaded(tmp_path, it={"it": value})
+    same({"it": value}, loaded.state("it"))
+    same(snapshot.state("it"), loaded.state("it"))
+
+
+def test_sets_of_two_nans_come_back(tmp_path):
+    value = [{float("nan"), float("nan")}, frozenset({float("nan"), np.float64("nan")})]
+    _, loaded = _saved_and_loaded(tmp_path, it={"it": value})
+    for expected, found in zip(value, loaded.state("it")["it"], strict=True):
+        assert type(found) is type(expected)
+        assert sorted(type(x).__name__ for x in found) == sorted(type(x).__name__ for x in expected)
+        assert all(math.isnan(x) for x in found)
+
+
+@pytest.mark.parametrize("kind", ["snapshot", "history"])
+def test_what_could_not_be_loaded_is_not_put_in_the_place_of_what_can(tmp_path, monkeypatch, kind):
+    """An encoder that writes what no decoder reads."""
+    state = {"n": np.float32(1.0), "a": np.arange(3), "t": torch.ones(2)}
+    history = tc.History(v=state, rng=False)
+    place = tmp_path / "s"
+    saved = history.take(step=0) if kind == "snapshot" else history
+    history.take(step=1)
+    saved.save(place)
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    monkeypatch.setattr(values.ValueEncoder, "_scalar", lambda *_: {"scalar": "<f4", "bytes": "00"})
+    state["n"] = np.float32(2.0)
+    newer = history.take(step=2)
+    with pytest.raises(tc.InputError, match=r"nothing was saved, as it could not be loaded: .* is no number"):
+        (newer if kind == "snapshot" else history).save(place)
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+    assert list(tmp_path.iterdir()) == [place]
 
 
 def test_random_states_come_back_as_what_they_were(tmp_path):

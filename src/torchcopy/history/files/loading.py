@@ -109,7 +109,10 @@ def read_manifest(directory: Directory) -> dict[str, Any]:
     if MANIFEST not in directory.names():
         hint = ": it is a history, see `History.load`" if "history.json" in directory.names() else ""
         raise Fault(f"has no {MANIFEST}, so it is no snapshot{hint}")
-    data = directory.read(MANIFEST, documents.LARGEST_BYTES)
+    return _manifest_in(directory.read(MANIFEST, documents.LARGEST_BYTES))
+
+
+def _manifest_in(data: bytes) -> dict[str, Any]:
     try:
         manifest = documents.decode(data, FORMAT, VERSION)
         for name in entry(manifest, "files", dict, "manifest"):
@@ -118,6 +121,22 @@ def read_manifest(directory: Directory) -> dict[str, Any]:
     except Fault as fault:
         raise Fault(str(fault), MANIFEST) from None
     return manifest
+
+
+def check_manifest(data: bytes, stored: list[Tensor | None]) -> None:
+    """Sees to it that a manifest can be read: for who writes it.
+
+    Args:
+        data: the whole file.
+        stored: each tensor as it is in its file; None for those that only slots name, which are not looked at.
+
+    Raises:
+        Fault: it cannot.
+    """
+    manifest = _manifest_in(data)
+    layouts, _ = _parse_tensors(manifest, _file_facts(manifest))
+    check(layouts)
+    _assembled(manifest, layouts, stored, {})
 
 
 @dataclasses.dataclass(frozen=True)

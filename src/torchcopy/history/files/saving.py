@@ -18,7 +18,7 @@ from .contents import Contents, contents_of, tensor_entries
 from .directories import Directory, checked_target, replacing, write_file
 from .faults import Fault
 from .layouts import to_file
-from .loading import FORMAT, MANIFEST, VERSION, read_manifest
+from .loading import FORMAT, MANIFEST, VERSION, check_manifest, read_manifest
 from .tensor_files import write
 
 _naming: Final = threading.Lock()
@@ -64,6 +64,15 @@ def write_into(new: Path, snapshot: Snapshot, contents: Contents) -> str:
         data = documents.encode(FORMAT, VERSION, body)
     except ValueError as error:
         raise InputError(f"nothing was saved: what is no tensor {error}") from None
+    slots = contents.slot_count
+    try:
+        check_manifest(data, [None] * slots + [to_file(stored.tensor) for stored in contents.tensors[slots:]])
+    except Fault as fault:
+        raise InputError(f"nothing was saved, as it could not be loaded: {fault}") from None
+    except RecursionError:
+        raise InputError(
+            "nothing was saved: this call is too deep inside of others to go through the state"
+        ) from None
     write_file(new / MANIFEST, data)
     return documents.checksum_of(data)
 

@@ -21,7 +21,7 @@ from .faults import Fault, shown
 _LONG_INT_BITS: Final = 1024  # Python reads no decimal number of more than 4,300 digits
 DEEPEST: Final = 100  # containers inside each other: far from where Python's own JSON gives up
 _SCALAR_KINDS: Final = "biufcmMSU"
-_NOT_FINITE: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_NOT_FINITE: Final = ("nan", "inf", "-inf")
 MAPPINGS: Final[Mapping[str, type]] = {
     "dict": dict,
     "OrderedDict": OrderedDict,
@@ -126,7 +126,7 @@ class ValueEncoder:
         if x.dtype.kind not in _SCALAR_KINDS:
             self.refusals.refuse(path, f"a {type(x).__name__}, which JSON cannot hold")
             return None
-        return {"scalar": x.dtype.str, "bytes": x.tobytes().hex()}
+        return {"scalar": x.dtype.str, "bytes": x.tobytes()[: x.dtype.itemsize].hex()}  # "" has none
 
     def _rare(self, x: Any, path: str) -> Any:
         if type(x) is bytes:
@@ -268,7 +268,7 @@ class ValueDecoder:
     def _as_float(self, content: Any, x: Any) -> float:
         if type(content) is not str or content not in _NOT_FINITE:
             raise Fault(f"{shown(x)} is no number")
-        return _NOT_FINITE[content]
+        return float(content)  # a new one each time: NaNs are different keys and elements if they are two
 
     def _as_str(self, content: Any, _: Any) -> str:
         return bytes.fromhex(content).decode(errors="surrogatepass")
