@@ -161,7 +161,7 @@ class Snapshot:
         with torch.inference_mode(False):  # for use in training
             return copy(self._own_state_dict(part), on_escape="ignore")
 
-    def restore(self, **objects: Any) -> None:
+    def restore(self, /, **objects: Any) -> None:
         """Writes the snapshot into the live objects, in place: the run goes on from where it was.
 
         Parameters stay the objects they are, and so do tied weights, hooks, and what optimizers refer to. What an
@@ -197,7 +197,7 @@ class Snapshot:
         with torch.inference_mode(False):
             restore([(part, self._own_state(name)) for name, part in parts.items() if name in self._saved])
 
-    def build(self, **factories: Callable[..., Any]) -> Any:
+    def build(self, /, **factories: Callable[..., Any]) -> Any:
         """Fresh objects with the snapshot's state, which share nothing with the run.
 
         Args:

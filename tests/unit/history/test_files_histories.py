@@ -430,3 +430,55 @@ def test_snapshots_are_taken_while_a_history_is_written(tmp_path, monkeypatch, m
     assert [each.number for each in loaded.records] == [0]
     same(dict(loaded[0].state_dict("model")), expected)
     assert bool((history[0].state_dict("model")["weight"] == 2).all())
+
+
+# --- names and devices -----------------------------------------------------------------------------------------
+
+NAMES = ("path", "self", "cls", "name", "labels", "objects", "snapshot", "part")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_part_and_a_label_may_have_the_name_of_a_parameter(tmp_path, name):
+    model = nn.Linear(3, 2)
+    history = tc.History(**{name: model}, rng=False)
+    history.take(**{name: 1})
+    expected = model.weight.detach().clone()
+    history.save(tmp_path / "h")
+    history[0].save(tmp_path / "s")
+    loaded = tc.History.load(tmp_path / "h", **{name: model})
+    for snapshot in (loaded.at(**{name: 1}), tc.Snapshot.load(tmp_path / "s")):
+        with torch.no_grad():
+            model.weight.zero_()
+        snapshot.restore(**{name: model})
+        assert torch.equal(model.weight, expected)
+        assert torch.equal(snapshot.build(**{name: lambda: nn.Linear(3, 2)}).weight, expected)
+
+
+@pytest.fixture
+def from_a_machine_with_more(tmp_path):
+    _, history = _two_steps()
+    history.device = torch.device("cuda:77")
+    history.save(tmp_path / "h")
+    return history[0].state_dict("model")
+
+
+def test_a_history_from_a_device_that_is_not_here_can_be_looked_at(tmp_path, from_a_machine_with_more):
+    loaded = tc.History.load(tmp_path / "h")
+    same(dict(loaded[0].state_dict("model")), dict(from_a_machine_with_more))
+    assert loaded.device == torch.device("cuda:77")
+    loaded.save(tmp_path / "again")
+    assert tc.History.load(tmp_path / "again").device == torch.device("cuda:77")
+    assert tc.History.load(tmp_path / "h", device=None).device is None
+    assert tc.History.load(tmp_path / "h", device="cpu").device == torch.device("cpu")
+
+
+def test_a_history_from_a_device_that_is_not_here_says_how_to_go_on(tmp_path, from_a_machine_with_more):
+    model = nn.Linear(3, 2)
+    with pytest.raises(tc.InputError, match=r"`device='cuda:77'`: .* or load it with `device=None`") as caught:
+        tc.History.load(tmp_path / "h", model=model)
+    assert "\n" not in str(caught.value)
+    loaded = tc.History.load(tmp_path / "h", model=model, device=None)
+    loaded[0].restore()
+    same(dict(model.state_dict()), dict(from_a_machine_with_more))
+    loaded.take(step=2)
+    assert len(loaded) == 1

@@ -19,6 +19,7 @@ import xxhash
 
 from ..._errors import InputError
 from ..._version import __version__
+from ...semantics.sources import parse_device
 from ..parts.random_numbers import SharedRandomPart
 from ..retention import kept, parse_keep, parse_keep_best, parse_max_bytes
 from ..snapshot import Snapshot
@@ -226,9 +227,13 @@ def load_history(cls: type[H], path: str | os.PathLike[str], given: dict[str, An
     chosen = {name: given.get(name, saved) for name, saved in options.items()}
     objects = {name: target for name, target in given.items() if name not in _OPTIONS}
     known = {name: saved.kind for each in snapshots for name, saved in each._saved.items()}
-    history = cls(**chosen, **(objects or _NOTHING))
-    if not objects:  # to look at, and to build from
+    if objects:
+        history = _of_objects(cls, chosen, objects, given)
+    else:  # to look at, and to build from: on any machine
+        history = cls(**{**chosen, "device": given.get("device")}, **_NOTHING)
         history._parts = {}
+        if "device" not in given and options["device"] is not None:
+            history.device = torch.device(options["device"])
     for name in objects:
         part = history._parts[name]
         if snapshots and name not in known:
@@ -243,6 +248,19 @@ def load_history(cls: type[H], path: str | os.PathLike[str], given: dict[str, An
     of_kept = {each.number: each.labels for each in snapshots}  # records follow what is done to these
     history._taken.extend((number, of_kept.get(number, labels)) for number, labels in taken)
     return history
+
+
+def _of_objects(cls: type[H], options: dict[str, Any], objects: dict[str, Any], given: dict[str, Any]) -> H:
+    if "device" not in given and options["device"] is not None:
+        try:
+            parse_device(options["device"])
+        except InputError as error:
+            raise InputError(
+                f"the history was saved with `device={options['device']!r}`: {error}, or load it with "
+                "`device=None`, which "
+                "keeps the bytes where they are"
+            ) from None
+    return cls(**options, **objects)
 
 
 def _read_history(path: str | os.PathLike[str]) -> tuple[dict[str, Any], int, Taken, list[Snapshot]]:
