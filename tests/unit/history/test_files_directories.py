@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,36 @@ def test_files_have_the_permissions_that_the_users_files_have(tmp_path):
     (tmp_path / "mine").touch()
     expected = (tmp_path / "mine").stat().st_mode
     assert {path.stat().st_mode for path in (tmp_path / "s").iterdir()} == {expected}
+
+
+@pytest.mark.usefixtures("_how")
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o2750])
+def test_a_directory_keeps_its_permissions(tmp_path, mode):
+    _snapshot(1).save(tmp_path / "s")
+    (tmp_path / "s").chmod(mode)
+    _snapshot(2).save(tmp_path / "s")
+    assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == mode
+    assert _value(tmp_path / "s") == 2
+
+
+@pytest.mark.usefixtures("_how")
+def test_what_a_system_puts_into_a_directory_that_was_looked_at_stops_no_save(tmp_path):
+    (tmp_path / "s").mkdir()
+    for value in range(3):
+        (tmp_path / "s" / ".DS_Store").write_text("x")
+        _snapshot(value).save(tmp_path / "s")
+        assert _value(tmp_path / "s") == value
+    values = {"n": 0}
+    history = tc.History(v=values, rng=False, keep=1)
+    (tmp_path / "h").mkdir()
+    for value in range(3):
+        for place in ((tmp_path / "h"), *(p for p in (tmp_path / "h").iterdir() if p.is_dir())):
+            (place / ".DS_Store").write_text("x")
+        values["n"] = value
+        history.take(value=value)
+        history.save(tmp_path / "h")
+        assert [s.state("v") for s in tc.History.load(tmp_path / "h")] == [{"n": value}]
+        assert len([p for p in (tmp_path / "h").iterdir() if p.is_dir()]) == 1
 
 
 def test_links_to_a_directory_are_followed(tmp_path):

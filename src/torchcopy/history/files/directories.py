@@ -27,6 +27,9 @@ _NOT_FOLLOWED: Final = (
     os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 )
 
+IGNORED: Final = frozenset({".DS_Store"})
+"""What systems put into directories that somebody has looked at."""
+
 
 def checked_path(path: Any) -> Path:
     """`path` as a path, links in it followed.
@@ -293,7 +296,9 @@ def remove(directory: Path) -> None:
 def _put_in_place(new: Path, target: Path) -> None:
     if not target.exists():
         new.rename(target)
-    elif not _exchange(new, target):
+        return
+    new.chmod(stat.S_IMODE(target.stat().st_mode))  # who may look into it is the user's to say
+    if not _exchange(new, target):
         aside = _aside(target)
         target.rename(aside)
         new.rename(target)

@@ -25,7 +25,7 @@ from ..retention import kept, parse_keep, parse_keep_best, parse_max_bytes
 from ..snapshot import Snapshot
 from . import documents
 from .contents import contents_of, labels_to_save
-from .directories import Directory, checked_path, checked_target, find, lock, remove, sync, write_file
+from .directories import IGNORED, Directory, checked_path, checked_target, find, lock, remove, sync, write_file
 from .documents import entry, size
 from .faults import Fault, shown
 from .loading import MANIFEST, checked_labels, corrupt, is_whole, read_snapshot
@@ -180,7 +180,8 @@ def _check_is_history(target: Path) -> None:
                     "Nothing was written"
                 ) from None
             return
-    strange = [name for name in sorted(there) if not _DIRECTORY.fullmatch(name) and not name.endswith(".part")]
+    ours = IGNORED | {name for name in there if _DIRECTORY.fullmatch(name) or name.endswith(".part")}
+    strange = sorted(there - ours)
     if strange:
         kind = "a snapshot" if MANIFEST in there else f"a directory with other files ({', '.join(strange[:3])})"
         raise InputError(f"{target} is {kind}, no history: give the name of a new directory. Nothing was written")
@@ -257,8 +258,7 @@ def _of_objects(cls: type[H], options: dict[str, Any], objects: dict[str, Any], 
         except InputError as error:
             raise InputError(
                 f"the history was saved with `device={options['device']!r}`: {error}, or load it with "
-                "`device=None`, which "
-                "keeps the bytes where they are"
+                "`device=None`, which keeps the bytes where they are"
             ) from None
     return cls(**options, **objects)
 

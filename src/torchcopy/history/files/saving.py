@@ -15,7 +15,7 @@ from ..._version import __version__
 from ..snapshot import Snapshot
 from . import documents
 from .contents import Contents, contents_of, tensor_entries
-from .directories import Directory, checked_target, replacing, write_file
+from .directories import IGNORED, Directory, checked_target, replacing, write_file
 from .faults import Fault
 from .layouts import to_file
 from .loading import FORMAT, MANIFEST, VERSION, check_manifest, read_manifest
@@ -109,6 +109,7 @@ def _check_replaceable(target: Path) -> set[str]:
 
 
 def _why_not_replaceable(directory: Directory, there: set[str]) -> str | None:
+    there = there - IGNORED
     if not there:
         return None
     if MANIFEST not in there:
