@@ -386,9 +386,9 @@ class History:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the history as the directory `path`: each snapshot as `Snapshot.save` does, beside a list of them.
 
-        Snapshots that are there already are not written again, and those that the history does not have any more
-        are removed. Whenever the program is killed, what can be loaded is the history as it was, or as it is now.
-        It waits for bytes that are still on their way. Other threads may take snapshots meanwhile.
+        Snapshots that are there already are read and verified, not written again, and those that the history does
+        not have any more are removed. Whenever the program is killed, what can be loaded is the history as it was,
+        or as it is now. It waits for bytes that are still on their way. Other threads may take snapshots meanwhile.
 
         Args:
             path: of a directory, new or saved to before. Its parent has to be there.

@@ -101,6 +101,21 @@ def test_what_is_there_is_not_written_again_and_what_has_gone_is_removed(run, tm
     assert _directories(tmp_path / "h") == after
 
 
+def test_one_bit_that_has_changed_on_the_disk_is_written_again(run, tmp_path):
+    *_, history = run
+    history.save(tmp_path / "h")
+    before = _directories(tmp_path / "h")
+    (damaged,) = (tmp_path / "h").glob(f"{history[0].number:06d}-*/model.safetensors")
+    data = bytearray(damaged.read_bytes())
+    data[-1] ^= 1
+    damaged.write_bytes(data)
+    history.save(tmp_path / "h")
+    assert set(before) - set(_directories(tmp_path / "h")) == {damaged.parent.name}
+    loaded = tc.History.load(tmp_path / "h")
+    for a, b in zip(history, loaded, strict=True):
+        same(a.state_dict("model"), b.state_dict("model"))
+
+
 def test_changed_labels_and_damaged_files_are_written_again(run, tmp_path):
     *_, history = run
     history.save(tmp_path / "h")

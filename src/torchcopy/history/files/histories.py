@@ -64,7 +64,7 @@ def save_history(history: History, path: str | os.PathLike[str]) -> None:
             contents_of(snapshot, labels[id(snapshot)])
     keys = {id(s): _key_of(s, labels[id(s)]) for s in snapshots}
     with _locked(target):
-        there = _saved_snapshots(target)
+        there = _saved_snapshots(target, set(keys.values()))
         missing = [s for s in snapshots if keys[id(s)] not in there]
         contents = {id(s): contents_of(s, labels[id(s)]) for s in missing}
         made: list[Path] = []
@@ -129,11 +129,13 @@ def _write_index(target: Path, body: dict[str, Any]) -> None:
     sync(target)
 
 
-def _saved_snapshots(target: Path) -> dict[str, tuple[Path, str]]:
-    """What is there already, by id and labels: its directory, and the checksum of its manifest."""
+def _saved_snapshots(target: Path, keys: set[str]) -> dict[str, tuple[Path, str]]:
+    """Which of these snapshots are there already, every byte as it was: directory and checksum of the manifest."""
     found: dict[str, tuple[Path, str]] = {}
     with contextlib.suppress(Fault), Directory(target) as directory:
         for key, name, wanted in _entries(_read_index(directory)):
+            if key not in keys:
+                continue
             with contextlib.suppress(OSError), Directory(target / name) as place:
                 if is_whole(place, wanted):
                     found[key] = (target / name, wanted)
