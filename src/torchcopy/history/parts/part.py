@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, Literal
@@ -46,7 +47,7 @@ class RestorePlan:
     actions: list[Callable[[], object]] = dataclasses.field(default_factory=list)
 
 
-class Part:
+class Part(abc.ABC):
     """One object of a run, under the name that the user gave it.
 
     Attributes:
@@ -59,13 +60,13 @@ class Part:
     def __init__(self, name: str, target: Any) -> None:
         self.name, self.target = name, target
 
+    @abc.abstractmethod
     def state(self) -> Any:
         """The state as it is now: its tensors are the live ones, or share their memory."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def plan(self, saved: Any) -> RestorePlan:
         """How `saved`, which is read and never handed on, gets back into the object."""
-        raise NotImplementedError
 
     def gradients_of(self) -> list[Tensor]:
         """The leaves whose gradients are none of the restored state's."""
