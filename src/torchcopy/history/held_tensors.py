@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import sys
 import threading
+import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from .._tensors import has_storage
+from ..copying.copy_on_write import anchors
+from .taking.before_step import before_step
+
 T = TypeVar("T")
 Geometry = tuple[list[int], list[torch.Size], list[tuple[int, ...]], list[Any], list[torch.dtype]]
 """Of many tensors: addresses of their storages, shapes, strides, offsets, dtypes."""
+# References to a list of which the one who asks has the last, and to a tensor that is in no other list.
+_ONLY_HERE, _ONLY_IN_A_LIST = 2, 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,6 +59,7 @@ class Returned:
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
+        self._is_later = False
         self._buffers: deque[HeldTensors] = deque(maxlen=1)
         self._lazy: deque[Sequence[Tensor]] = deque()
 
@@ -57,8 +68,25 @@ class Returned:
         if not held.lazy:
             if held.layout is not None:
                 self._buffers.append(HeldTensors(held.tensors, layout=held.layout))
-        elif threading.get_ident() != self.thread:
-            self._lazy.append(held.tensors)
+            return
+        self._lazy.append(held.tensors)
+        held.tensors = []
+        if self._is_later:
+            before_step.do(id(self), functools.partial(_let_go, weakref.ref(self)))
+        elif threading.get_ident() == self.thread:
+            self.let_go()
+
+    @contextlib.contextmanager
+    def at_next_step(self) -> Iterator[None]:
+        """Lazy clones that are dropped here stay until an optimizer is about to write, or the next safe point.
+
+        A `take` is quicker without that, and the write is the next to get their memory.
+        """
+        self._is_later = True
+        try:
+            yield
+        finally:
+            self._is_later = False
 
     def buffers(self, layout: Layout | None) -> list[Tensor] | None:
         """Memory into which tensors of that layout may be written; what was given back and does not fit goes."""
@@ -66,18 +94,27 @@ class Returned:
         return held.tensors if held is not None and held.fits(layout) else None
 
     def let_go(self) -> None:
-        """Lets go of the lazy clones that other threads have dropped. For the thread that trains."""
-        while _popped(self._lazy) is not None:
-            pass
-
-    def waiting(self) -> int:
-        """How many snapshots' lazy clones wait to be let go."""
-        return len(self._lazy)
+        """Lets go of the lazy clones that have been dropped, and of their bytes. For the thread that trains."""
+        while (tensors := _popped(self._lazy)) is not None:
+            if sys.getrefcount(tensors) == _ONLY_HERE:
+                mine = [t for t in tensors if sys.getrefcount(t) <= _ONLY_IN_A_LIST]
+                anchors.let_go(list(filter(has_storage, mine)))
 
     def clear(self) -> None:
         """Lets go of all that is here."""
         self._buffers.clear()
         self.let_go()
+
+
+def _let_go(returned: weakref.ref[Returned]) -> bool:
+    """Before a step, on whatever thread takes it: whether nothing is left to do."""
+    there = returned()
+    if there is None:
+        return True
+    if threading.get_ident() != there.thread:
+        return False
+    there.let_go()
+    return True
 
 
 def _popped(waiting: deque[T]) -> T | None:

@@ -201,7 +201,8 @@ class History:
         staying = kept([*self._snapshots, snapshot], self.keep, self.keep_best)
         if self.mode == "lazy":
             take_lazy(live, self._snapshots[-1]._held if self._snapshots else None, held)
-            self._snapshots = staying
+            with self._returned.at_next_step():
+                self._snapshots = staying
             return
         layout = layout_of(live)
         if self._snapshots and self._snapshots[-1]._held.layout == layout:

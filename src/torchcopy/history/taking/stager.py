@@ -9,16 +9,14 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
-from torch.utils.hooks import RemovableHandle
+from .before_step import before_step
 
 if TYPE_CHECKING:
     from .background import StagingJob
 
 
 class Stager:
-    """The thread that moves bytes while there are any, and the hook that lets go before an optimizer writes.
+    """The thread that moves bytes while there are any; the one that trains lets go before an optimizer writes.
 
     The thread is no daemon: the interpreter waits for it, so that no snapshot is left half moved.
 
@@ -29,7 +27,6 @@ class Stager:
     def __init__(self) -> None:
         self._start_anew()
         self._unfinished: list[StagingJob] = []  # for the thread that trains: clones to let go of
-        self._hook: RemovableHandle | None = None
 
     def _start_anew(self) -> None:
         self._lock = threading.Lock()
@@ -42,8 +39,7 @@ class Stager:
         """Has the job run on the thread."""
         with self._letting_go:
             self._unfinished.append(job)
-            if self._hook is None:
-                self._hook = register_optimizer_step_pre_hook(self._before_step)
+        before_step.do(self, self.let_go)
         with self._lock:
             self._waiting.append(job)
             if self._thread is not None:
@@ -70,14 +66,14 @@ class Stager:
         """Whether there is a thread that will do what is waiting."""
         return self._thread is not None
 
-    def _before_step(self, *_: object) -> None:
-        if not torch.compiler.is_compiling():  # nothing for a graph; what is not let go of is copied by the write
-            self.let_go()
+    def let_go(self) -> bool:
+        """Lets go of the lazy clones that have been copied, of all jobs of this thread and of those that ended.
 
-    def let_go(self) -> None:
-        """Lets go of the lazy clones that have been copied, of all jobs of this thread and of those that ended."""
+        Returns:
+            Whether none is left.
+        """
         if not self._unfinished:
-            return
+            return True
         with self._letting_go:
             here = threading.get_ident()
             self._unfinished = [
@@ -85,9 +81,7 @@ class Stager:
                 for job in self._unfinished
                 if not ((job._thread == here or not _is_alive(job._thread)) and job.let_go())
             ]
-            if not self._unfinished and self._hook is not None:
-                self._hook.remove()
-                self._hook = None
+            return not self._unfinished
 
     def tell(self) -> None:
         """Writes what nobody has asked for: the program is about to end."""
