@@ -5,6 +5,7 @@ torch fails the check, the wrapper takes the eager way instead, so that no calle
 says what the check saw; `torchcopy doctor` prints it.
 """
 
+from .autograd_graph import next_node_number, node_number, running_node, saved_values, was_noticed
 from .compiling import is_of_module_tagging, outside_compiled_graphs, tag_module
 from .foreach import foreach_clone, foreach_copy_, foreach_lerp_
 from .forward_mode import no_grad
@@ -75,4 +76,9 @@ __all__ = [
     "storage_uses",
     "flip_negation",
     "shares_version_counter",
+    "next_node_number",
+    "node_number",
+    "running_node",
+    "saved_values",
+    "was_noticed",
 ]

@@ -1,0 +1,155 @@
+"""What all parts of an audit share, and what is told to them: writes, copies, steps."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from time import perf_counter
+from types import FrameType
+from typing import Any
+
+from torch import Tensor
+
+from .. import _torch_private
+from .copies import CopyLog, LiveCopy
+from .detectors.kept_graphs import KeptGraphs
+from .detectors.kept_states import KeptStates
+from .detectors.pinned_bases import PinnedBases
+from .detectors.saved_values import SavedValues
+from .detectors.waste import Waste
+from .finding_log import FindingLog
+from .op_mode import OpMode
+from .op_plans import OpPlan
+from .sites import Sites
+from .storages import WatchedStorages, Write
+
+
+class Auditor:
+    """Everything that one audit knows. Its modes, one a thread, and its patches tell it what happens.
+
+    Attributes:
+        is_on: whether it still looks; False after the steps that were to be audited, and in forked children.
+        started: when, in seconds of `time.perf_counter`.
+        steps: how many optimizer steps were taken so far.
+        lock: held while a table is changed that several threads may change.
+    """
+
+    def __init__(self, first_steps: int | None = None) -> None:
+        self.is_on = True
+        self.started = perf_counter()
+        self.steps = self.audited_steps = 0
+        self.first_steps = first_steps
+        self.lock = threading.RLock()
+        self.plans: dict[Any, OpPlan] = {}
+        self.opaque: dict[str, int] = {}
+        self.sites = Sites()
+        self.findings = FindingLog(self.sites)
+        self.storages = WatchedStorages()
+        self.copies = CopyLog(self.storages)
+        self.saved_values = SavedValues(self.findings, self.line_of_node)
+        self.kept_states = KeptStates(self.findings, self.storages)
+        self.kept_graphs = KeptGraphs(self.findings, self.sites, self.line_of_node)
+        self.pinned_bases = PinnedBases(self.findings)
+        self.waste = Waste(self.findings, self.sites, self.copies, self.storages)
+        self._modes: dict[int, OpMode] = {}
+        self._last_step_at = 0
+        self._steps_of: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    # --- threads --------------------------------------------------------------------------------------------------
+
+    def mode(self) -> OpMode:
+        """A mode for this thread."""
+        made = self._modes[threading.get_ident()] = OpMode(self)
+        return made
+
+    def mode_here(self) -> OpMode | None:
+        """The mode of this thread, if it has one."""
+        return self._modes.get(threading.get_ident())
+
+    def line_of_node(self, number: int) -> int:
+        """The line that made a node of a graph, on this thread or, failing that, on another."""
+        here = self.mode_here()
+        if here is not None and (line := here.lines.line_of(number)):
+            return line
+        return next((line for mode in tuple(self._modes.values()) if (line := mode.lines.line_of(number))), 0)
+
+    # --- what happens ---------------------------------------------------------------------------------------------
+
+    def written(self, targets: Sequence[Tensor], site: int, number: int, *, silent: bool) -> None:
+        """An operation has written to its arguments."""
+        try:
+            storages = _torch_private.storage_ids(targets)
+        except RuntimeError:  # sparse tensors and the like have none
+            storages = _storages(targets)
+        self.saved_values.written(storages, number, site, silent=silent)
+        if not self.storages.dependents.keys().isdisjoint(storages):
+            with self.lock:
+                self.storages.written(storages, Write(site, number, list(targets)))
+
+    def exposed(self, tensor: Tensor) -> None:
+        """Something outside of PyTorch can write to the memory of `tensor` from now on: an array, a raw pointer."""
+        self.saved_values.expose(tensor)
+        with self.lock:
+            for each in self.storages.dependents.get(_torch_private.storage_id(tensor), ()):
+                if isinstance(each, LiveCopy):
+                    each.decide("unknown")
+
+    def steps_of(self, optimizer: Any) -> int:
+        """How many steps an optimizer has taken in this audit."""
+        return self._steps_of.get(optimizer, 0)
+
+    def stepped(self, optimizer: Any, frame: FrameType | None) -> bool:
+        """An optimizer has taken a step. Returns whether that was the last one that is audited."""
+        self.steps += 1
+        self._steps_of[optimizer] = self.steps_of(optimizer) + 1
+        if not self.is_on:
+            return False
+        self.audited_steps += 1
+        self._last_step_at = self.sites.of(frame)
+        with _torch_private.outside_modes(), self.lock:
+            self.kept_graphs.iteration_ended(by_step=True, frame=frame)
+            if self.steps & (self.steps - 1) == 0:  # ever more rarely: 1, 2, 4, 8, …
+                self.pinned_bases.look()
+        return self.first_steps is not None and self.steps >= self.first_steps
+
+    @property
+    def last_step_at(self) -> int:
+        """The line of the last optimizer step."""
+        return self._last_step_at
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Looks no more; what hangs on storages lets go of them."""
+        if not self.is_on:
+            return
+        self.is_on = False
+        with _torch_private.outside_modes(), self.lock:
+            for mode in tuple(self._modes.values()):
+                mode.finish()
+            self.kept_graphs.look(sys._getframe())
+            self.pinned_bases.look(last=True)
+            self.copies.finish()
+            self.kept_states.finish()
+            self.waste.finish(self.audited_steps)
+            self.storages.clear()
+            self.kept_states.clear()
+            self.pinned_bases.clear()
+            self._modes.clear()
+
+    def after_fork_in_child(self) -> None:
+        """A forked child is not audited: what it finds could not be told."""
+        self.is_on = False
+        self.lock = threading.RLock()
+
+
+def _storages(tensors: Iterable[Tensor]) -> list[int]:
+    found = []
+    for t in tensors:
+        try:
+            found.append(_torch_private.storage_id(t))
+        except RuntimeError:
+            continue
+    return found

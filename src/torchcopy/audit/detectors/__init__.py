@@ -1,0 +1,1 @@
+"""One kind of mistake a file: what is remembered while the program runs, and when it is a finding."""

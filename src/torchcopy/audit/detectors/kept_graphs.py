@@ -1,0 +1,195 @@
+"""TC105: tensors with a graph that are kept from one iteration to the next, more and more of them."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import gc
+import linecache
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import _torch_private
+from ..._tensors import format_bytes
+from ..finding_log import FindingLog
+from ..records import SourceLine
+from ..sites import Sites, shown_path
+from .saved_values import nodes_from
+
+_FIRST_LOOK, _FEWEST = 4, 3
+_NO_NUMBER = 1 << 62
+
+
+class KeptGraphs:
+    """Looks, now and then, which tensors of earlier iterations still have a graph.
+
+    An iteration ends with an optimizer's step; in a program without one, with a backward.
+    """
+
+    def __init__(self, findings: FindingLog, sites: Sites, line_of_node: Callable[[int], int]) -> None:
+        self._findings, self._sites, self._line_of_node = findings, sites, line_of_node
+        self._ends: list[int] = []  # the number of the next node, at the end of each iteration
+        self._by_step = False
+        self._next_look = _FIRST_LOOK
+        self._told: set[int] = set()
+
+    def iteration_ended(self, *, by_step: bool, frame: FrameType | None) -> None:
+        """A step was taken, or a backward was run."""
+        if by_step and not self._by_step:
+            self._by_step = True
+            self._ends.clear()
+            self._next_look = _FIRST_LOOK
+        elif self._by_step and not by_step:
+            return
+        self._ends.append(_torch_private.next_node_number())
+        if len(self._ends) >= self._next_look:
+            self._next_look = 2 * len(self._ends)
+            self.look(frame)
+
+    def look(self, frame: FrameType | None) -> None:
+        """Looks at all tensors of the program that have a graph."""
+        if len(self._ends) < _FEWEST:
+            return
+        kept: dict[int, list[Tensor]] = defaultdict(list)
+        for t in _with_graph():
+            number = _torch_private.node_number(t.grad_fn)
+            if number < _NO_NUMBER:
+                kept[self._line_of_node(number)].append(t)
+        least = max(_FEWEST, len(self._ends) // 4)
+        for site, tensors in kept.items():
+            if not site or site in self._told:
+                continue
+            steps = {self._iteration_of(_torch_private.node_number(t.grad_fn)) for t in tensors}
+            if len(steps) > least:
+                self._tell(site, tensors, len(steps), frame)
+            else:
+                self._look_along(site, tensors, least, frame)
+
+    def _look_along(self, site: int, tensors: list[Tensor], least: int, frame: FrameType | None) -> None:
+        """One tensor may hold the graphs of all iterations, if it is added to in each."""
+        for t in tensors[:4]:
+            numbers = [_torch_private.node_number(node) for node in nodes_from([t])]
+            steps = {self._iteration_of(number) for number in numbers if number < _NO_NUMBER}
+            if len(steps) > least:
+                self._tell(site, [t], len(steps), frame)
+                return
+
+    def _iteration_of(self, number: int) -> int:
+        return bisect.bisect_right(self._ends, number)
+
+    def _tell(self, site: int, tensors: list[Tensor], steps: int, frame: FrameType | None) -> None:
+        self._told.add(site)
+        size, nodes = _held_by(tensors)
+        name, line = _where_kept(tensors, frame, self._sites) if len(tensors) >= _FEWEST else ("", None)
+        places = [("made here, with its graph", site)]
+        if line is not None:
+            places.insert(0, (f"kept in `{name}` here", self._sites.add(line)))
+        what = f"{len(tensors)} tensors keep" if len(tensors) > 1 else "one tensor keeps"
+        self._findings.add(
+            "TC105",
+            f"{what} the graphs of {steps} iterations alive, and more with each",
+            places,
+            fix="keep the value without its graph: `loss.detach()`, or `loss.item()` for a number",
+            notes=[f"held by them when it was seen: {format_bytes(size)} and {nodes} nodes of graphs"],
+            size=size,
+            count=len(tensors),
+        )
+
+    def finish(self) -> None:
+        """Looks once more; forgets everything."""
+        self.look(None)
+
+
+def _with_graph() -> Iterator[Tensor]:
+    for each in gc.get_objects():
+        if issubclass(type(each), Tensor):
+            try:
+                if each.grad_fn is not None and not _torch_private.is_functorch_wrapper(each):
+                    yield each
+            except RuntimeError:
+                continue
+
+
+def _held_by(tensors: list[Tensor]) -> tuple[int, int]:
+    """Bytes that the graphs of some tensors have saved, their own with them, and the number of nodes."""
+    storages: dict[int, int] = {}
+    nodes = nodes_from(tensors)
+    values = [*tensors, *(value for node in nodes for _, value in _torch_private.saved_values(node))]
+    for t in values:
+        if not (t.is_leaf and t.requires_grad):  # parameters are there anyway
+            try:
+                storages[_torch_private.storage_id(t)] = t.untyped_storage().nbytes()
+            except RuntimeError:
+                storages[id(t)] = t.nbytes
+    return sum(storages.values()), len(nodes)
+
+
+def _where_kept(tensors: list[Tensor], frame: FrameType | None, sites: Sites) -> tuple[str, SourceLine | None]:
+    """The name of the list or dict that has the tensors, and the line that fills it."""
+    containers = [
+        c for c in gc.get_referrers(tensors[0]) if type(c) in (list, dict, tuple, set) and c is not tensors
+    ]
+    frame = frame or sys._getframe()
+    while frame is not None:
+        if sites.is_program_code(frame.f_code):
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, value in list(scope.items()):
+                    found = _name_in(name, value, containers)
+                    if found:
+                        line = _line_that_fills(found, frame.f_code.co_filename)
+                        if line is not None:
+                            return found, line
+        frame = frame.f_back
+    return "", None
+
+
+def _name_in(name: str, value: Any, containers: list[Any]) -> str:
+    if any(value is c for c in containers):
+        return name
+    held = getattr(value, "__dict__", None) if not isinstance(value, (type, torch.Tensor)) else None
+    if type(held) is dict:
+        for attribute, inner in list(held.items()):
+            if any(inner is c for c in containers):
+                return f"{name}.{attribute}"
+    if type(value) is dict:
+        for key, inner in list(value.items()):
+            if isinstance(key, str) and any(inner is c for c in containers):
+                return f"{name}[{key!r}]"
+    return ""
+
+
+def _line_that_fills(name: str, path: str) -> SourceLine | None:
+    """The line with `name.append(…)`, `name += …` or `name[…] = …`."""
+    lines = linecache.getlines(path)
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return None
+    last = name.rsplit(".", 1)[-1]
+    for node in ast.walk(tree):
+        target: ast.expr | None = None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("append", "extend", "add", "insert", "appendleft", "setdefault"):
+                target = node.func.value
+        elif isinstance(node, ast.AugAssign):
+            target = node.target
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            target = node.targets[0].value
+        if target is not None and ast.unparse(target) in (name, f"self.{last}"):
+            assert isinstance(node, (ast.Call, ast.AugAssign, ast.Assign))
+            text = lines[node.lineno - 1].rstrip("\n")
+            end = node.end_col_offset if node.end_lineno == node.lineno else None
+            return SourceLine(
+                path=shown_path(path),
+                line=node.lineno,
+                column=node.col_offset + 1,
+                end_column=None if end is None else end + 1,
+                text=text,
+            )
+    return None

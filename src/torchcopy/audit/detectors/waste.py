@@ -1,0 +1,223 @@
+"""TC2xx: copies that were never needed, told from the table of copies and from what followed upon each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+
+from torch import Tensor
+
+from ..._tensors import format_bytes, format_seconds
+from ..copies import CopyLog
+from ..expressions import called_name, is_clone_detach
+from ..finding_log import FindingLog
+from ..sites import Sites
+from ..storages import WatchedStorages, Write
+
+_REPEATED_LEAST = 2  # the third conversion of an unchanged tensor is the second that was not needed
+_DEEPCOPIES_LEAST = 3
+_SYNCS_LEAST, _SYNCS_A_STEP = 100, 16
+_DEVICE_SYNCS_LEAST = 10
+_LOOKED_FOR = (
+    "looked for: writes by any operation, through any view, by optimizers, and from other threads that were audited"
+)
+
+
+@dataclasses.dataclass
+class Counted:
+    """Something that one line does again and again."""
+
+    count: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    on_device: int = 0
+
+
+class DeepCopied:
+    """How often a tensor was deep-copied by each line."""
+
+    __slots__ = ("log", "times")
+
+    def __init__(self, log: dict[int, int]) -> None:
+        self.log = log  # the most by any tensor, by line
+        self.times: dict[int, int] = defaultdict(int)
+
+    def again(self, site: int) -> None:
+        """Once more, by this line."""
+        self.times[site] += 1
+        self.log[site] = max(self.log.get(site, 0), self.times[site])
+
+    def written(self, storage: int, write: Write) -> bool:
+        """That makes no difference."""
+        del storage, write
+        return False
+
+    def gone(self, storage: int) -> None:
+        """Nothing more will come."""
+
+
+class Waste:
+    """What is counted for the TC2xx."""
+
+    def __init__(self, findings: FindingLog, sites: Sites, copies: CopyLog, storages: WatchedStorages) -> None:
+        self._findings, self._sites, self._copies, self._storages = findings, sites, copies, storages
+        self.syncs: dict[int, Counted] = {}
+        self._detached: dict[int, Counted] = {}
+        self._deepcopies: dict[int, Counted] = {}
+        self._most_of_one: dict[int, int] = {}
+        self._deepcopied: dict[int, DeepCopied] = {}
+        self._elsewhere: dict[int, int] = defaultdict(int)  # redundant clones that another code tells of, by line
+
+    # --- while the program runs -----------------------------------------------------------------------------------
+
+    def copied_twice(self, first: int, second: int, size: int, seconds: float) -> None:
+        """A copy was made only to be copied."""
+        self._elsewhere[first] += 1
+        self._findings.add(
+            "TC202",
+            "a copy of a copy: the first one was made only to be copied again",
+            [("copied here", first), ("and copied again here", second)],
+            fix="copy once: `.to(device, copy=True)`, or leave out the `clone()`",
+            size=size,
+            seconds=seconds,
+        )
+
+    def cloned_and_detached(self, site: int, size: int) -> None:
+        """A clone that is part of a graph was detached by the line `site`, before anything else was done."""
+        counted = self._detached.setdefault(site, Counted())
+        counted.count += 1
+        counted.bytes += size
+
+    def deepcopied(self, site: int, source: Tensor, size: int, seconds: float) -> None:
+        """A tensor was deep-copied."""
+        counted = self._deepcopies.setdefault(site, Counted())
+        counted.count += 1
+        counted.bytes += size
+        counted.seconds += seconds
+        times = DeepCopied(self._most_of_one)
+        storage = self._storages.watch(source, times)
+        there = self._deepcopied.get(storage)
+        known = self._storages.dependents[storage]
+        if there is not None and there in known:
+            known.remove(times)
+            times = there
+        else:
+            self._deepcopied[storage] = times
+            if len(self._deepcopied) > 4096:
+                self._deepcopied = {s: d for s, d in self._deepcopied.items() if self._storages.is_alive(s)}
+        times.again(site)
+
+    def waited(self, site: int, size: int, *, on_device: bool) -> None:
+        """A number of Python's was asked of a tensor."""
+        counted = self.syncs.setdefault(site, Counted())
+        counted.count += 1
+        counted.bytes += size
+        counted.on_device += on_device
+
+    # --- at the end -----------------------------------------------------------------------------------------------
+
+    def finish(self, steps: int) -> None:
+        """Reports what the sums say."""
+        deep = {site for site, most in self._most_of_one.items() if most >= _DEEPCOPIES_LEAST}
+        for site in deep:
+            counted = self._deepcopies[site]
+            calls = self._most_of_one[site]
+            self._findings.add(
+                "TC208",
+                f"`copy.deepcopy` of the same tensors {calls} times: {format_bytes(counted.bytes)} in "
+                f"{format_seconds(counted.seconds)}",
+                [("deep-copied here", site)],
+                fix="`torchcopy.History` keeps snapshots in memory that it uses again; `torchcopy.copy` copies at"
+                " the speed of memory",
+                size=counted.bytes,
+                seconds=counted.seconds,
+                count=calls,
+            )
+        self._clones_in_graphs()
+        deep |= self._tensors_from_tensors()
+        self._redundant_clones(deep)
+        self._repeated_conversions()
+        self._syncs(steps)
+
+    def _clones_in_graphs(self) -> None:
+        for site, counted in self._detached.items():
+            if is_clone_detach(self._sites.call(site)):
+                self._findings.add(
+                    "TC203",
+                    "`clone().detach()` makes a node of a graph that is thrown away at once",
+                    [("cloned and detached here", site)],
+                    fix="detach first: `.detach().clone()`",
+                    size=counted.bytes,
+                    count=counted.count,
+                )
+
+    def _tensors_from_tensors(self) -> set[int]:
+        """`torch.tensor(t)` and `t.new_tensor(t)`: they run as any other copy does, so the source has to tell."""
+        found = set()
+        for (site, kind), tally in self._copies.tallies.items():
+            if kind in ("into", "serialisation") or not self._sites.is_direct(site):
+                continue
+            name = called_name(self._sites.call(site))
+            if name not in ("tensor", "new_tensor"):
+                continue
+            found.add(site)
+            self._findings.add(
+                "TC204",
+                f"`{name}` of a tensor: it copies, detaches, and says neither",
+                [("copied here", site)],
+                fix="say what is meant: `t.detach().clone()`, or `t.to(…)`",
+                size=tally.bytes,
+                seconds=tally.seconds,
+                count=tally.count,
+            )
+        return found
+
+    def _redundant_clones(self, told: set[int]) -> None:
+        for (site, kind), tally in self._copies.tallies.items():
+            count = tally.counts["redundant"] - self._elsewhere.get(site, 0)
+            if kind != "clone" or count <= 0 or tally.counts["needed"] or site in told:
+                continue
+            if not self._is_direct(site):
+                continue
+            total = tally.counts["redundant"]
+            self._findings.add(
+                "TC201",
+                "this copy was not needed: neither it nor its source was written while both were there",
+                [("copied here", site)],
+                fix="leave the copy out: `detach()` where only the graph was to be cut, else the tensor itself",
+                notes=[_LOOKED_FOR],
+                size=tally.status_bytes["redundant"] * count // total,
+                seconds=tally.status_seconds["redundant"] * count / total,
+                count=count,
+            )
+
+    def _repeated_conversions(self) -> None:
+        for (site, kind), tally in self._copies.tallies.items():
+            count = tally.counts["repeated"]
+            if count < _REPEATED_LEAST or not self._is_direct(site):
+                continue
+            self._findings.add(
+                "TC205",
+                f"the same unchanged tensor is copied again and again ({kind})",
+                [("converted here", site)],
+                fix="convert it once, before the loop, and keep the result",
+                size=tally.status_bytes["repeated"],
+                seconds=tally.status_seconds["repeated"],
+                count=count,
+            )
+
+    def _syncs(self, steps: int) -> None:
+        for site, counted in self.syncs.items():
+            least = _DEVICE_SYNCS_LEAST if counted.on_device else max(_SYNCS_LEAST, _SYNCS_A_STEP * steps)
+            if counted.count >= least and self._is_direct(site):
+                self._findings.add(
+                    "TC207",
+                    "a number is asked of a tensor again and again: the program waits for each",
+                    [("waits here", site)],
+                    fix="work with whole tensors, and ask once: `tensor.tolist()`, or sum first",
+                    count=counted.count,
+                )
+
+    def _is_direct(self, site: int) -> bool:
+        """Whether the program's own line makes the copy: what a library copies is not the program's to mend."""
+        return self._sites.is_direct(site)

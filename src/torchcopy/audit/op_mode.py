@@ -1,0 +1,251 @@
+"""The mode that sees every operation of one thread: what is written, copied, read, and which line asked for it."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .. import _torch_private
+from .._tensors import has_storage
+from .node_lines import NodeLines
+from .op_plans import OpPlan, plan_for, tensors_in, written_by
+from .records import Kind
+
+if TYPE_CHECKING:
+    from .auditor import Auditor
+
+_next_node = _torch_private.next_node_number
+_frame = sys._getframe
+
+
+class _LastCopy:
+    """The copy that was made last, as long as nothing but views of it were made since."""
+
+    __slots__ = ("made", "seconds", "site", "size", "storage", "weak")
+
+    def __init__(self, made: Tensor, site: int, seconds: float) -> None:
+        self.made = weakref.ref(made)
+        self.storage = _torch_private.storage_id(made)
+        self.weak = _torch_private.weak_storages((made,))[0]
+        self.site, self.size, self.seconds = site, made.nbytes, seconds
+
+    def is_gone(self) -> bool:
+        """Whether its memory has been freed."""
+        return _torch_private.expired_storages((self.weak,))[0]
+
+    def forget(self) -> None:
+        """Frees the weak reference."""
+        _torch_private.free_weak_storages((self.weak,))
+
+
+class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Watches the operations of one thread.
+
+    Attributes:
+        within: the call that a patched function tells of itself: what it copies is not told twice.
+        saved: while something is pickled: bytes of the storages that were, by their numbers.
+        lines: which line made which node.
+    """
+
+    def __init__(self, auditor: Auditor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._auditor = auditor
+        self._plans: dict[Any, OpPlan] = auditor.plans
+        self._aliases = auditor.kept_states.aliases
+        self._sites = auditor.sites
+        self._next = _next_node()
+        self._last: _LastCopy | None = None
+        self._rewritten: tuple[_LastCopy, int] | None = None
+        self.lines = NodeLines()
+        self.within = ""
+        self.saved: dict[int, int] | None = None
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # what PyTorch puts around the method otherwise takes ten times as long as the method
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Compiled functions run compiled: what is inside of them is not seen."""
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs the operation as it would run without the mode."""
+        del types
+        plan = self._plans.get(func)
+        if plan is None:
+            plan = self._plans[func] = plan_for(func)
+        if not plan.is_quick:
+            return self._watch(plan, func, args, kwargs or {})
+        if self._last is not None or self._rewritten is not None:
+            self._settle(plan, args)
+        if self._aliases and not plan.is_view:
+            self._see_reads(args)
+        out = func(*args, **kwargs) if kwargs else func(*args)
+        number = _next_node()
+        if number != self._next:
+            self.lines.made(self._next, self._sites.of(_frame(1)))
+            self._next = number
+        if plan.is_view and self._auditor.is_on:
+            self._see_view(plan, args, out)
+        return out
+
+    # --- operations that write, copy, or ask for a number ---------------------------------------------------------
+
+    def _watch(self, plan: OpPlan, func: Any, args: Any, kwargs: Any) -> Any:
+        auditor = self._auditor
+        if plan.is_composite:
+            with self:
+                return func.decompose(*args, **kwargs)
+        if not auditor.is_on:
+            return func(*args, **kwargs)
+        if self._rewritten is not None or (self._last is not None and plan.copy is None):
+            self._settle(plan, args)
+        site = self.site(_frame(2))
+        self.saw_nodes(site)
+        number = self._next
+        targets = written_by(plan, args, kwargs) if plan.writes or plan.writes_named else []
+        if self._aliases:
+            self._see_reads(args, targets)
+        start = perf_counter()
+        out = func(*args, **kwargs)
+        end = perf_counter()
+        if targets:
+            own_node = torch.is_grad_enabled() and targets[0].requires_grad
+            auditor.written(targets, site, number - 1 if own_node else number, silent=plan.is_silent)
+        if plan.copy is not None:
+            self._copied(plan, args, out, site, start, end)
+        elif plan.reads_scalar:
+            auditor.waste.waited(site, args[0].nbytes, on_device=args[0].device.type != "cpu")
+        return out
+
+    def saw_nodes(self, site: int) -> None:
+        """Nodes that were made since the last operation are this line's."""
+        number = _next_node()
+        if number != self._next:
+            self.lines.made(self._next, site)
+            self._next = number
+
+    def site(self, frame: Any) -> int:
+        """The line that an operation belongs to: in a backward, that of the forward."""
+        node = _torch_private.running_node()
+        if node is not None:
+            number = _torch_private.node_number(node)
+            line = self._auditor.line_of_node(number)
+            if line:
+                return line
+        return self._sites.of(frame)
+
+    def _copied(self, plan: OpPlan, args: Any, out: Any, site: int, start: float, end: float) -> None:
+        auditor, seconds = self._auditor, end - start
+        at = start - auditor.started
+        if plan.copy == "into":
+            sources = args[1] if isinstance(args[1], Tensor) else None
+            if self._last is not None and sources is not None and self._is_last(sources):
+                self._rewritten = (self._last, site)
+                self._last = None
+            else:
+                self._drop_last()
+            size = sum(t.nbytes for t in tensors_in(args[:1]))
+            auditor.copies.wrote(site, "into", size, seconds, at)
+            return
+        source = args[0]
+        if self.within or not (isinstance(out, Tensor) and _is_plain(source) and _is_plain(out)):
+            self._drop_last()
+            return
+        if self._last is not None and self._is_last(source):
+            self._rewritten = (self._last, site)
+            self._last = None
+        else:
+            self._drop_last()
+        with auditor.lock:
+            auditor.copies.copied(site, _kind(source, out), source, out, seconds, at)
+            auditor.storages.sweep_if_due()
+        self._last = _LastCopy(out, site, seconds)
+
+    # --- what follows upon a copy ---------------------------------------------------------------------------------
+
+    def _is_last(self, tensor: Tensor) -> bool:
+        made = self._last.made() if self._last is not None else None
+        if made is tensor:
+            return True
+        if not _is_plain(tensor) or self._last is None:
+            return False
+        return _torch_private.storage_id(tensor) == self._last.storage
+
+    def _drop_last(self) -> None:
+        if self._last is not None:
+            self._last.forget()
+            self._last = None
+
+    def _settle(self, plan: OpPlan, args: Any) -> None:
+        """Something follows upon a copy: was the copy made only for what followed upon it before?"""
+        auditor = self._auditor
+        if self._rewritten is not None:
+            first, second = self._rewritten
+            self._rewritten = None
+            if first.is_gone():
+                auditor.waste.copied_twice(first.site, second, first.size, first.seconds)
+            first.forget()
+        last = self._last
+        if last is None:
+            return
+        if plan.name == "aten::detach" and args[0].grad_fn is not None and args[0] is last.made():
+            auditor.waste.cloned_and_detached(self._sites.of(_frame(2)), last.size)
+        elif not plan.is_view:
+            self._drop_last()
+
+    def finish(self) -> None:
+        """Settles what nothing followed upon."""
+        self._settle(_NOTHING, ())
+        self._drop_last()
+
+    # --- what a state_dict has handed out, and small views --------------------------------------------------------
+
+    def _see_reads(self, args: Any, targets: list[Tensor] | None = None) -> None:
+        aliases = self._aliases
+        if self.within == "load_state_dict":
+            return
+        for t in tensors_in(args):
+            if id(t) in aliases and not (targets and any(t is each for each in targets)):
+                self._auditor.kept_states.read(t, self._sites.of(_frame(2)))
+
+    def _see_view(self, plan: OpPlan, args: Any, out: Any) -> None:
+        base = args[0] if args else None
+        if not isinstance(base, Tensor):
+            return
+        views = (
+            (out,) if isinstance(out, Tensor) else tuple(tensors_in(out)) if isinstance(out, (list, tuple)) else ()
+        )
+        if self._aliases and id(base) in self._aliases:
+            self._auditor.kept_states.viewed(base, views)
+        if plan.name in _PARTS and _is_plain(base):
+            pinned = self._auditor.pinned_bases
+            for view in views:
+                if 16 * view.nbytes <= base.nbytes:
+                    pinned.viewed(base, view, self._sites.of(_frame(2)))
+
+
+_PARTS = frozenset(
+    f"aten::{name}"
+    for name in "slice select narrow split split_with_sizes unbind as_strided diagonal chunk unfold".split()
+)
+_NOTHING = OpPlan("", True, (), (), None, False, False, False, False)
+
+
+def _is_plain(t: Tensor) -> bool:
+    return t.layout is torch.strided and t.device.type != "meta" and has_storage(t)
+
+
+def _kind(source: Tensor, made: Tensor) -> Kind:
+    if source.device != made.device:
+        return "transfer"
+    if source.dtype != made.dtype:
+        return "conversion"
+    return "clone" if source.stride() == made.stride() or source.numel() < 2 else "layout"

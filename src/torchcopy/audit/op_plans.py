@@ -1,0 +1,119 @@
+"""What an operation does to memory, read from its schema once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+CopyOp = Literal["clone", "to", "into", "pin"]
+_COPIES: dict[str, CopyOp] = {
+    "aten::clone": "clone",
+    "aten::copy": "clone",
+    "aten::_to_copy": "to",
+    "aten::copy_": "into",
+    "aten::_foreach_copy_": "into",
+    "aten::_pin_memory": "pin",
+    "aten::to_mkldnn": "to",
+}
+_VIEWS = frozenset({"aten::detach", "aten::alias", "aten::view_as", "aten::lift_fresh"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpPlan:
+    """What is to be seen to when an operation is called.
+
+    Attributes:
+        name: of the operation, without its overload: `aten::add_`.
+        is_quick: whether it neither writes to its arguments nor copies them nor waits for a device.
+        writes: positions of the arguments that it writes to.
+        writes_named: names of those that come as keywords.
+        copy: how it copies, if it does.
+        reads_scalar: whether its result is a number of Python's.
+        is_view: whether its result shares the memory of its first argument.
+        is_silent: whether it writes without moving a version counter.
+        is_composite: whether it is made of others, which are to be seen instead.
+    """
+
+    name: str
+    is_quick: bool
+    writes: tuple[int, ...]
+    writes_named: tuple[str, ...]
+    copy: CopyOp | None
+    reads_scalar: bool
+    is_view: bool
+    is_silent: bool
+    is_composite: bool
+
+
+def plan_for(func: Any) -> OpPlan:
+    """The plan of an `OpOverload`."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:  # a higher-order operation
+        return OpPlan(str(func), True, (), (), None, False, False, False, False)
+    name = schema.name
+    positions, named, is_view = [], [], name in _VIEWS
+    for position, argument in enumerate(schema.arguments):
+        alias = argument.alias_info
+        if alias is None:
+            continue
+        if alias.is_write:
+            if argument.kwarg_only:
+                named.append(argument.name)
+            else:
+                positions.append(position)
+        elif position == 0:
+            is_view = True
+    copy = _COPIES.get(name)
+    reads_scalar = name == "aten::_local_scalar_dense"
+    is_composite = name.startswith("aten::") and _is_composite(func)
+    return OpPlan(
+        name=name,
+        is_quick=not (positions or named or copy or reads_scalar or is_composite),
+        writes=tuple(positions),
+        writes_named=tuple(named),
+        copy=copy,
+        reads_scalar=reads_scalar,
+        is_view=is_view and not positions and not named,
+        is_silent=name.startswith("aten::_fused_"),
+        is_composite=is_composite,
+    )
+
+
+def _is_composite(func: Any) -> bool:
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return bool(has(func.name(), "CompositeImplicitAutograd"))
+
+
+def tensors_in(args: Sequence[Any]) -> Iterator[Tensor]:
+    """The tensors among the arguments of an operation, those in its lists too."""
+    for value in args:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                if isinstance(each, Tensor):
+                    yield each
+
+
+def written_by(plan: OpPlan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """The tensors that a call writes to."""
+    found: list[Tensor] = []
+    for position in plan.writes:
+        if position < len(args):
+            _add(args[position], found)
+        else:
+            continue
+    for name in plan.writes_named:
+        _add(kwargs.get(name), found)
+    return found
+
+
+def _add(value: Any, found: list[Tensor]) -> None:
+    if isinstance(value, Tensor):
+        found.append(value)
+    elif isinstance(value, (list, tuple)):
+        found.extend(t for t in value if isinstance(t, Tensor))
