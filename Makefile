@@ -35,6 +35,7 @@ format: .venv/.dev
 docs: .venv/.demo .venv/.dev
 	$(BIN)/torchcopy claims --markdown > docs/what-the-articles-say.md.part
 	mv docs/what-the-articles-say.md.part docs/what-the-articles-say.md
+	$(BIN)/python -c 'from torchcopy.reporters.explain_pages import write_pages; write_pages("docs/codes")'
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
 bench: .venv/.demo

@@ -5,5 +5,5 @@ from sybil.parsers.myst import PythonCodeBlockParser
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser()],
-    patterns=["docs/*.md", "docs/decisions/*.md", "README.md"],
+    patterns=["docs/*.md", "docs/codes/*.md", "docs/decisions/*.md", "README.md"],
 ).pytest()

@@ -35,7 +35,7 @@ def run(arguments: list[str]) -> int:
     import typer
 
     from .._errors import TorchcopyError
-    from . import advise, bench, claims, doctor, history, table  # noqa: F401  # each adds its command to the app
+    from . import advise, bench, claims, doctor, explain, history, table  # noqa: F401  # each adds a command
     from ._app import app
 
     try:

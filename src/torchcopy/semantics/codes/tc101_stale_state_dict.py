@@ -1,0 +1,56 @@
+"""TC101: a kept `state_dict()` that follows the training."""
+
+from .code import Code
+
+_TRAINING = """\
+import torch
+
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+first = model.weight.detach().clone()  # to compare with
+{keep}
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+model.load_state_dict(best)
+"""
+
+CODE = Code(
+    code="TC101",
+    name="stale-state-dict",
+    title="A kept `state_dict()` changes with the training",
+    story="""\
+`state_dict()` makes a new dictionary around the live tensors; it copies none of them. The optimizer writes each
+step into these tensors. What was kept as the best state is therefore the last one, and loading it restores
+nothing.
+
+`.copy()`, `copy.copy(…)`, `dict(…)` and `{k: v.detach() for …}` keep the same tensors. So does `v.cpu()` where
+the model is on the CPU already; on a GPU it copies. The `state_dict()` of an optimizer that has taken a step
+shares its moments in the same way.
+
+PyTorch says nothing, because sharing is right for a state that is used at once: saved to a file, or loaded into
+another model. It cannot know that this one is kept.
+
+To see it, compare addresses: `best["weight"].data_ptr() == model.weight.data_ptr()` is true where nothing was
+copied.""",
+    wrong=_TRAINING.format(keep="best = model.state_dict()  # the live tensors")
+    + """\
+assert torch.equal(best["weight"], model.weight)
+assert not torch.equal(model.weight, first)  # nothing was restored
+""",
+    right=_TRAINING.format(keep="best = {k: v.clone() for k, v in model.state_dict().items()}")
+    + """\
+assert torch.equal(model.weight, first)
+""",
+    fix="`{k: v.clone() for k, v in model.state_dict().items()}`, or `tc.copy(model.state_dict())`; `tc.History` "
+    "keeps the best state by a metric.",
+    threads=(
+        "https://github.com/pytorch/pytorch/issues/34765",
+        "https://github.com/pytorch/pytorch/pull/83104",
+        "https://github.com/pytorch/pytorch/issues/196083",
+        "https://github.com/pytorch/tutorials/pull/188",
+        "https://github.com/WenjieDu/PyPOTS/issues/667",
+        "https://github.com/thunlp/OpenKE/pull/131",
+    ),
+)

@@ -1,0 +1,53 @@
+"""TC105: a tensor that is kept for its value keeps its graph."""
+
+from .code import Code
+
+_LOOP = """\
+import torch
+
+w = torch.ones(1000, requires_grad=True)
+losses = []
+for step in range(3):
+    loss = (w * step).exp().mean()
+    loss.backward()
+    losses.append({kept})
+"""
+
+CODE = Code(
+    code="TC105",
+    name="kept-graph",
+    title="Tensors kept across iterations keep their graphs",
+    story="""\
+A tensor with a `grad_fn` keeps its graph alive. A list of losses keeps the graph of every step; a running sum
+`total = total + loss` makes them one graph that grows with each step.
+
+Where `backward()` is not called, as in an evaluation without `torch.no_grad()`, such a graph holds every
+activation of its batch: a memory leak that ends in "out of memory". After `backward()` these are freed, and the
+nodes of the graph stay.
+
+PyTorch says nothing, because a sum of losses may well be meant for `backward()`. It cannot know that only the
+number is wanted.
+
+To see it, look at what was kept: `losses[0].grad_fn` is `None` where no graph hangs on it.""",
+    wrong=_LOOP.format(kept="loss")
+    + """\
+nodes, node = [], losses[0].grad_fn
+while node.next_functions:
+    nodes.append(node.name())
+    node = node.next_functions[0][0]
+assert nodes == ["MeanBackward0", "ExpBackward0", "MulBackward0"]
+""",
+    right=_LOOP.format(kept="loss.detach()")
+    + """\
+assert all(loss.grad_fn is None for loss in losses)
+assert torch.stack(losses).mean() > 1  # the values are there
+""",
+    fix="Keep the value: `loss.detach()`, or `loss.item()` where the wait for the device does not matter; evaluate "
+    "under `torch.no_grad()`.",
+    threads=(
+        "https://github.com/pytorch/pytorch/pull/5251",
+        "https://github.com/pytorch/pytorch/issues/17568",
+        "https://github.com/dmlc/dgl/issues/5302",
+        "https://github.com/jostmey/NakedAttention/issues/1",
+    ),
+)
