@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from .._tensors import format_bytes, format_seconds
@@ -26,6 +25,7 @@ from .bench import (
     summary,
     unmatched,
 )
+from .pages import render_page
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,14 +69,7 @@ COLUMNS = ("elements", "time", "spread", "× best", "% of limit", "allocated", "
 
 def render(report: BenchReport, comparison: Comparison | None = None) -> str:
     """The page as text; the figure is left out where matplotlib is not installed."""
-    environment = Environment(
-        loader=PackageLoader("torchcopy.reporters"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("bench.html.j2").render(**_page(report, comparison))
+    return render_page("bench.html.j2", **_page(report, comparison))
 
 
 def _page(report: BenchReport, comparison: Comparison | None) -> dict[str, Any]:
