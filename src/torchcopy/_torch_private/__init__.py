@@ -14,6 +14,7 @@ from .modes import (
     below_autograd,
     every_warning,
     in_dispatch_mode,
+    innermost_mode,
     is_functorch_wrapper,
     is_observed,
     is_traced,
@@ -34,6 +35,7 @@ from .storages import (
     storages_and_ids,
 )
 from .version_counters import shares_version_counter
+from .watched import BACKWARD, compiled_calls, compiled_function
 
 __all__ = [
     "foreach_copy_",
@@ -49,6 +51,7 @@ __all__ = [
     "without_torch_function",
     "below_autograd",
     "in_dispatch_mode",
+    "innermost_mode",
     "is_traced",
     "is_functorch_wrapper",
     "is_observed",
@@ -76,6 +79,9 @@ __all__ = [
     "storage_uses",
     "flip_negation",
     "shares_version_counter",
+    "BACKWARD",
+    "compiled_calls",
+    "compiled_function",
     "next_node_number",
     "node_number",
     "running_node",

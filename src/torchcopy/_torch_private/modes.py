@@ -42,6 +42,12 @@ def in_dispatch_mode() -> bool:
     return bool(_C._len_torch_dispatch_stack())
 
 
+def innermost_mode() -> Any:
+    """The dispatch mode that sees operations first on this thread; None where there is none."""
+    depth = _C._len_torch_dispatch_stack()
+    return _C._get_dispatch_stack_at(depth - 1) if depth else None
+
+
 def is_traced() -> bool:
     """Whether a graph is made of what is called (`make_fx`, `torch.jit.trace`): what it misses is fixed there."""
     if _C._get_tracing_state() is not None:

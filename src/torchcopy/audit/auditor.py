@@ -68,6 +68,14 @@ class Auditor:
         """The mode of this thread, if it has one."""
         return self._modes.get(threading.get_ident())
 
+    def thread_ended(self, mode: OpMode) -> None:
+        """A thread that was watched is over."""
+        if self.is_on:
+            with _torch_private.outside_modes(), self.lock:
+                mode.finish()
+        if self.mode_here() is mode:
+            del self._modes[threading.get_ident()]
+
     def line_of_node(self, number: int) -> int:
         """The line that made a node of a graph, on this thread or, failing that, on another."""
         here = self.mode_here()
@@ -95,6 +103,11 @@ class Auditor:
             for each in self.storages.dependents.get(_torch_private.storage_id(tensor), ()):
                 if isinstance(each, LiveCopy):
                     each.decide("unknown")
+
+    def ran_compiled(self, name: str) -> None:
+        """A compiled function is called: what it writes is not seen."""
+        self.opaque[f"compiled function {name}"] = self.opaque.get(f"compiled function {name}", 0) + 1
+        self.copies.opaque_runs += 1
 
     def steps_of(self, optimizer: Any) -> int:
         """How many steps an optimizer has taken in this audit."""

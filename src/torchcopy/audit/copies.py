@@ -44,17 +44,20 @@ class Tally:
 class LiveCopy:
     """A copy whose two sides live, and were not written yet."""
 
-    __slots__ = ("bytes", "decided", "log", "part", "seconds", "source", "tally", "target")
+    __slots__ = ("bytes", "decided", "log", "opaque_runs", "part", "seconds", "source", "tally", "target")
 
     def __init__(self, log: CopyLog, tally: Tally, size: int, seconds: float, part: bool) -> None:
         self.log, self.tally, self.bytes, self.seconds, self.part = log, tally, size, seconds, part
         self.source = self.target = 0
+        self.opaque_runs = log.opaque_runs
         self.decided = False
 
     def decide(self, status: Status) -> None:
         """Says what it is; the first word holds."""
         if not self.decided:
             self.decided = True
+            if status == "redundant" and self.opaque_runs != self.log.opaque_runs:
+                status = "unknown"
             self.tally.decide(status, self.bytes, self.seconds)
 
     def written(self, storage: int, write: Write) -> bool:
@@ -76,10 +79,10 @@ class LiveCopy:
 class Converted:
     """What an unchanged tensor was converted into before."""
 
-    __slots__ = ("log", "seen")
+    __slots__ = ("log", "opaque_runs", "seen")
 
     def __init__(self, log: CopyLog) -> None:
-        self.log = log
+        self.log, self.opaque_runs = log, log.opaque_runs
         self.seen: set[tuple[object, ...]] = set()
 
     def written(self, storage: int, write: Write) -> bool:
@@ -100,6 +103,7 @@ class CopyLog:
         storages: where writes and deaths are told.
         tallies: by line and kind.
         conversions: by the storage of their source.
+        opaque_runs: how often something ran whose writes are not seen: no copy that lived then is called redundant.
     """
 
     def __init__(self, storages: WatchedStorages) -> None:
@@ -107,6 +111,7 @@ class CopyLog:
         self.tallies: dict[tuple[int, Kind], Tally] = {}
         self.conversions: dict[int, Converted] = {}
         self.timeline = Timeline()
+        self.opaque_runs = 0
 
     def tally(self, site: int, kind: Kind) -> Tally:
         """The sum for one line and kind."""
@@ -147,6 +152,9 @@ class CopyLog:
         if known is None:
             known = Converted(self)
             self.conversions[self.storages.watch(source, known)] = known
+        if known.opaque_runs != self.opaque_runs:
+            known.opaque_runs = self.opaque_runs
+            known.seen.clear()
         if made in known.seen:
             return True
         known.seen.add(made)

@@ -44,8 +44,8 @@ class FindingLog:
         size: int = 0,
         seconds: float = 0.0,
         count: int = 1,
-    ) -> None:
-        """Notes a finding, or that one happened again."""
+    ) -> Found:
+        """Notes a finding, or that one happened again. Returns it: what grows is brought up to date there."""
         places = tuple(place for place in places if place[1])
         key = (code, *places)
         found = self._found.get(key)
@@ -54,6 +54,7 @@ class FindingLog:
         found.count += count
         found.bytes += size
         found.seconds += seconds
+        return found
 
     def as_records(self) -> list[Finding]:
         """The findings, hazards first, then by bytes; those at the same lines are one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -63,6 +63,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._last: _LastCopy | None = None
         self._rewritten: tuple[_LastCopy, int] | None = None
         self.lines = NodeLines()
+        self._is_entered = False
         self.within = ""
         self.saved: dict[int, int] | None = None
 
@@ -74,6 +75,23 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def ignore_compile_internals(cls) -> bool:
         """Compiled functions run compiled: what is inside of them is not seen."""
         return True
+
+    def __enter__(self) -> Self:
+        """Watches from now on."""
+        self._is_entered = True
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def leave(self) -> None:
+        """Watches no more."""
+        if self._is_entered:
+            self._is_entered = False
+            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    def leave_if_innermost(self) -> None:
+        """Watches no more, unless the program has entered modes since, which have to be left first."""
+        if _torch_private.innermost_mode() is self:
+            self.leave()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs the operation as it would run without the mode."""

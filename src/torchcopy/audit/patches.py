@@ -34,12 +34,15 @@ class Patches:
         self._auditor = auditor
         self._replaced: list[tuple[Any, str, Any, Any, bool]] = []
         self._hooks: list[Any] = []
+        self._sees_compiled_calls = False
         self._end: Callable[[], None] | None = None
 
     def install(self, end: Callable[[], None]) -> None:
         """Puts the wrappers in place; `end` is called when the last step that is to be audited was taken."""
         self._end = end
-        self._wrap(torch.autograd, "_engine_run_backward", self._backward)
+        self._wrap(*_torch_private.BACKWARD, self._backward)
+        self._wrap(torch, "compile", self._compile)
+        self._watch_compiled_calls()
         self._wrap(nn.Module, "state_dict", self._state_dict)
         self._wrap(nn.Module, "load_state_dict", self._load_state_dict)
         self._wrap(Optimizer, "state_dict", self._optimizer_state_dict)
@@ -122,6 +125,32 @@ class Patches:
             return
         if self._auditor.stepped(optimizer, sys._getframe(1)) and self._end is not None:
             self._end()
+
+    # --- compiled functions ---------------------------------------------------------------------------------------
+
+    def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            made = original(*args, **kwargs)  # has the compiler imported
+            self._watch_compiled_calls()
+            return made
+
+        return compile
+
+    def _watch_compiled_calls(self) -> None:
+        found = _torch_private.compiled_calls()
+        if found is not None and not self._sees_compiled_calls:
+            self._sees_compiled_calls = True
+            self._wrap(*found, self._compiled_call)
+
+    def _compiled_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def callback_from_stance(callback: Any) -> Any:
+            frame = sys._getframe(1)
+            name = _torch_private.compiled_function(frame) if self._auditor.is_on else None
+            if name is not None:
+                self._auditor.ran_compiled(name)
+            return original(callback)
+
+        return callback_from_stance
 
     # --- states ---------------------------------------------------------------------------------------------------
 
@@ -291,8 +320,12 @@ class Patches:
             if not auditor.is_on:
                 original(thread)
                 return
-            with auditor.mode():
-                original(thread)
+            mode = auditor.mode()
+            try:
+                with mode:
+                    original(thread)
+            finally:
+                auditor.thread_ended(mode)
 
         return _bootstrap_inner
 

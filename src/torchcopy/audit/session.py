@@ -12,6 +12,7 @@ from typing import Self
 
 import torch
 
+from .. import _torch_private
 from .._errors import InputError
 from .._version import __version__
 from .auditor import Auditor
@@ -87,6 +88,7 @@ class Audit(contextlib.ContextDecorator):
         if _active is not None:
             raise InputError("an audit runs already: one at a time")
         self._report, self._ended_by = None, ""
+        _torch_private.fast_paths()  # each is checked on a thread at its first use: not amid what is watched
         auditor = self._auditor = Auditor(self._first_steps)
         patches = Patches(auditor)
         mode = auditor.mode()
@@ -95,8 +97,14 @@ class Audit(contextlib.ContextDecorator):
         self._stack = contextlib.ExitStack()
         self._stack.callback(self._over)
         self._stack.callback(patches.remove)
-        self._stack.enter_context(mode)
-        patches.install(auditor.stop)
+        self._stack.callback(mode.leave)
+        mode.__enter__()
+
+        def end() -> None:
+            auditor.stop()
+            mode.leave_if_innermost()
+
+        patches.install(end)
         return self
 
     def __exit__(

@@ -21,6 +21,7 @@ _TORCH_PACKAGE = str(Path(torch.__file__).parent) + os.sep
 _INSTALLED = tuple(
     {str(Path(sysconfig.get_path(name))) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+_GRAPH_CODE = "<eval_with_key>"  # what torch.fx makes of a graph
 _Key = tuple[int, int, int]  # a code object, the instruction in it, and the function of a library that it called
 
 
@@ -85,7 +86,7 @@ class Sites:
     def _classify(self, code: CodeType) -> int:
         path = code.co_filename
         if path.startswith("<"):
-            kind = _LIBRARY if path.startswith("<frozen") else _USER
+            kind = _LIBRARY if path.startswith("<frozen") else _TORCH if path.startswith(_GRAPH_CODE) else _USER
         else:
             path = os.path.abspath(path)  # noqa: PTH100  # links stay: they say where it was imported from
             if path.startswith(_PACKAGE):

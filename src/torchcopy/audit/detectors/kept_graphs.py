@@ -9,6 +9,7 @@ import linecache
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import compress
 from types import FrameType
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from ... import _torch_private
 from ..._tensors import format_bytes
-from ..finding_log import FindingLog
+from ..finding_log import FindingLog, Found
 from ..records import SourceLine
 from ..sites import Sites, shown_path
 from .saved_values import nodes_from
@@ -37,7 +38,7 @@ class KeptGraphs:
         self._ends: list[int] = []  # the number of the next node, at the end of each iteration
         self._by_step = False
         self._next_look = _FIRST_LOOK
-        self._told: set[int] = set()
+        self._told: dict[int, Found] = {}
 
     def iteration_ended(self, *, by_step: bool, frame: FrameType | None) -> None:
         """A step was taken, or a backward was run."""
@@ -63,7 +64,7 @@ class KeptGraphs:
                 kept[self._line_of_node(number)].append(t)
         least = max(_FEWEST, len(self._ends) // 4)
         for site, tensors in kept.items():
-            if not site or site in self._told:
+            if not site:
                 continue
             steps = {self._iteration_of(_torch_private.node_number(t.grad_fn)) for t in tensors}
             if len(steps) > least:
@@ -84,36 +85,34 @@ class KeptGraphs:
         return bisect.bisect_right(self._ends, number)
 
     def _tell(self, site: int, tensors: list[Tensor], steps: int, frame: FrameType | None) -> None:
-        self._told.add(site)
         size, nodes = _held_by(tensors)
-        name, line = _where_kept(tensors, frame, self._sites) if len(tensors) >= _FEWEST else ("", None)
-        places = [("made here, with its graph", site)]
-        if line is not None:
-            places.insert(0, (f"kept in `{name}` here", self._sites.add(line)))
         what = f"{len(tensors)} tensors keep" if len(tensors) > 1 else "one tensor keeps"
-        self._findings.add(
-            "TC105",
-            f"{what} the graphs of {steps} iterations alive, and more with each",
-            places,
-            fix="keep the value without its graph: `loss.detach()`, or `loss.item()` for a number",
-            notes=[f"held by them when it was seen: {format_bytes(size)} and {nodes} nodes of graphs"],
-            size=size,
-            count=len(tensors),
-        )
-
-    def finish(self) -> None:
-        """Looks once more; forgets everything."""
-        self.look(None)
+        found = self._told.get(site)
+        if found is None:
+            enough = len(tensors) >= _FEWEST
+            name, line = _where_kept(tensors, frame, self._sites) if enough else ("", None)
+            places = [("made here, with its graph", site)]
+            if line is not None:
+                places.insert(0, (f"kept in `{name}` here", self._sites.add(line)))
+            found = self._told[site] = self._findings.add(
+                "TC105", "", places, fix="keep the value without its graph: `loss.detach()`, or `loss.item()`"
+            )
+        found.message = f"{what} the graphs of {steps} iterations alive, and more with each"
+        found.notes = (f"held by them when it was last seen: {format_bytes(size)} and {nodes} nodes of graphs",)
+        found.bytes, found.count = size, len(tensors)
 
 
 def _with_graph() -> Iterator[Tensor]:
-    for each in gc.get_objects():
-        if issubclass(type(each), Tensor):
-            try:
-                if each.grad_fn is not None and not _torch_private.is_functorch_wrapper(each):
-                    yield each
-            except RuntimeError:
-                continue
+    is_tensor: dict[type, bool] = {}
+    objects = gc.get_objects()
+    for kind in set(map(type, objects)):
+        is_tensor[kind] = issubclass(kind, Tensor)
+    for each in list(compress(objects, map(is_tensor.__getitem__, map(type, objects)))):
+        try:
+            if each.grad_fn is not None and not _torch_private.is_functorch_wrapper(each):
+                yield each
+        except RuntimeError:
+            continue
 
 
 def _held_by(tensors: list[Tensor]) -> tuple[int, int]:
