@@ -154,6 +154,15 @@ def test_only_the_pages_own_script_may_run():
     assert "default-src 'none'" in policy["content"]
 
 
+def test_backticks_mark_code_and_are_not_shown():
+    line = SourceLine("a.py", 1, 1, 2, "ab")
+    finding = Finding("TC101", "`x < y` is <b>", (Place("kept in `losses`", line),), fix="a lone ` stays")
+    text = audit_html.render(audit_reports.report(findings=(finding,), sources={"a.py": "ab"}))
+    assert "<code>x &lt; y</code> is &lt;b&gt;" in text
+    assert ">kept in losses<" in text
+    assert "a lone ` stays" in text
+
+
 def test_characters_that_hide_others_are_shown():
     line = SourceLine("a.py", 1, 1, 2, SPOOFED)
     finding = Finding("TC101", SPOOFED, (Place("here", line),))
