@@ -122,4 +122,4 @@ def _with_code(out: Console, text: str, *, style: str = "") -> Text:
     if not out.is_terminal or out.no_color:
         return Text(text, style=style)
     parts = re.split(r"`([^`]*)`", text)
-    return Text.assemble(*((part, "cyan" if k % 2 else "") for k, part in enumerate(parts)), style=style)
+    return Text.assemble(*((part, "not dim cyan" if k % 2 else "") for k, part in enumerate(parts)), style=style)
