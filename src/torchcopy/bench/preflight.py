@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from .._errors import InputError
+from .._output_files import check_distinct, check_writable
 from .._tensors import format_bytes
 from ..semantics.machine import memory_bytes
 
@@ -195,16 +196,13 @@ def check_outputs(*, plot: Path | None = None, html: Path | None = None, json: P
             plot is asked for and matplotlib is not installed.
     """
     outputs = {"--plot": plot, "--html": html, "--json": json}
-    taken: dict[Path, str] = {}
     for option, path in outputs.items():
         if path is None:
             continue
         if option == "--plot":
             check_plot(path)
         check_writable(path, option)
-        if other := taken.get(path.resolve()):
-            raise InputError(f"`{other}` and `{option}` name the same file {str(path)!r}: give each its own")
-        taken[path.resolve()] = option
+    check_distinct(outputs)
 
 
 def check_plot(path: Path) -> None:
@@ -222,26 +220,3 @@ def check_plot(path: Path) -> None:
 def has_matplotlib() -> bool:
     """Whether plots can be drawn. Does not import it."""
     return importlib.util.find_spec("matplotlib") is not None
-
-
-def check_writable(path: Path, option: str) -> None:
-    """Refuses a file that cannot be written, after trying a temporary one beside it.
-
-    Raises:
-        InputError: it is a folder, its folder is missing, or nothing can be written there.
-    """
-    try:
-        if path.is_dir():
-            raise InputError(f"`{option} {path}` is a folder: name a file in it")
-        if not path.parent.is_dir():
-            raise InputError(f"`{option} {path}`: there is no folder {str(path.parent)!r}; make it first")
-        if path.exists() and not os.access(path, os.W_OK):
-            raise InputError(f"`{option} {path}` is write-protected: choose another name")
-        trial = path.with_name(f".{path.name}.part")
-        trial.touch()
-        trial.unlink()
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"`{option} {path}` cannot be written ({reason}): choose another place") from error

@@ -6,10 +6,11 @@ A command parses its options, calls a room, hands the record to a reporter and r
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 EXIT_OK = 0
 EXIT_USAGE = 2
@@ -18,29 +19,58 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its status."""
+    from ..audit.running import ProgramInterrupted
+
     try:
         status = run(sys.argv[1:] if arguments is None else list(arguments))
+    except ProgramInterrupted as interrupted:
+        interrupted.leave()
     except KeyboardInterrupt:
         status = _interrupted()
     sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:
-    """Runs the command line on `arguments` and returns the exit status."""
-    if sys.stdout is None:
+    """Runs the command line on `arguments` and returns the exit status.
+
+    What a command returns to be called, which is a program of the user's, is called when the rest is done.
+    """
+    if sys.stdout is None and arguments[:1] != ["audit"]:
         return _complain("stdout is closed: there is nowhere to write to", debug=False)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without `×` shows `?`
+    hook = sys.excepthook
+    with _readable_stdout():
+        status = _run_command(arguments)
+    sys.excepthook = hook  # typer has set its own
+    return status() if callable(status) else status
+
+
+@contextlib.contextmanager
+def _readable_stdout() -> Iterator[None]:
+    """Lets a terminal without `×` show `?`."""
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        yield
+        return
+    stdout, errors = sys.stdout, sys.stdout.errors
+    stdout.reconfigure(errors="replace")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            stdout.reconfigure(errors=errors)
+
+
+def _run_command(arguments: list[str]) -> int | Callable[[], int]:
     debug = "--debug" in arguments
     import typer
 
     from .._errors import TorchcopyError
-    from . import advise, bench, claims, doctor, explain, history, table  # noqa: F401  # each adds a command
+    from . import advise, audit, bench, claims, doctor, explain, history, table  # noqa: F401  # each adds a command
     from ._app import app
 
     try:
         status = app(args=arguments, prog_name="torchcopy", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except BrokenPipeError:
@@ -58,7 +88,7 @@ def run(arguments: list[str]) -> int:
         return _complain(message, debug)
     if status == EXIT_INTERRUPTED:  # typer has caught Ctrl-C by itself
         return _interrupted()
-    return status if isinstance(status, int) else EXIT_OK
+    return status if isinstance(status, int) or callable(status) else EXIT_OK
 
 
 def _interrupted() -> int:
