@@ -56,7 +56,8 @@ PROGRAMS = {
     "error": "def f():\n    return 1 / 0\n\ntry:\n    f()\nexcept ZeroDivisionError:\n    {}['key']\n",
     "group": "raise ExceptionGroup('two', [ValueError('a'), TypeError('b')])",
     "syntax": "eval('1 +')",
-    "recursion": "import sys\ndef f(n):\n    return n and f(n - 1)\nf(900)\ntry:\n    f(2000)\nexcept RecursionError as error:\n    print(error)",
+    "recursion": "def f(n):\n    return n and f(n - 1)\nf(900)\n"
+    "try:\n    f(2000)\nexcept RecursionError as error:\n    print(error)\n",
     "interrupt": "import signal\ntry:\n    signal.raise_signal(signal.SIGINT)\nfinally:\n    print('finally')\n",
     "hook": HOOK.format("print(kind, error, trace.tb_lineno)"),
     "failing hook": HOOK.format("1 / 0"),
