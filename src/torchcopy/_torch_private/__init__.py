@@ -22,6 +22,7 @@ from .modes import (
     without_torch_function,
 )
 from .profiling import profiled_allocations, profiler_is_running, wake_profiler
+from .raw_memory import digest, held_storage, is_constant
 from .self_checks import FastPath, fast_paths, works
 from .storage_probe import StorageProbe, expired_storages, free_weak_storages, weak_storages
 from .storages import (
@@ -82,6 +83,9 @@ __all__ = [
     "BACKWARD",
     "compiled_calls",
     "compiled_function",
+    "digest",
+    "held_storage",
+    "is_constant",
     "next_node_number",
     "node_number",
     "running_node",

@@ -16,6 +16,7 @@ from .. import _torch_private
 from .copies import CopyLog, LiveCopy
 from .detectors.kept_graphs import KeptGraphs
 from .detectors.kept_states import KeptStates
+from .detectors.numpy_sharing import First, NumpySharing
 from .detectors.pinned_bases import PinnedBases
 from .detectors.saved_values import SavedValues
 from .detectors.waste import Waste
@@ -52,6 +53,8 @@ class Auditor:
         self.kept_states = KeptStates(self.findings, self.storages)
         self.kept_graphs = KeptGraphs(self.findings, self.sites, self.line_of_node)
         self.pinned_bases = PinnedBases(self.findings)
+        self.numpy_sharing = NumpySharing(self.findings, self.sites, self.storages, self.copies, self.saved_values)
+        self.copies.is_exposed = self.numpy_sharing.is_exposed
         self.waste = Waste(self.findings, self.sites, self.copies, self.storages)
         self._modes: dict[int, OpMode] = {}
         self._last_step_at = 0
@@ -85,16 +88,41 @@ class Auditor:
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
-    def written(self, targets: Sequence[Tensor], site: int, number: int, *, silent: bool) -> None:
+    def written(self, targets: Sequence[Tensor], site: int, number: int, plan: OpPlan) -> None:
         """An operation has written to its arguments."""
         try:
             storages = _torch_private.storage_ids(targets)
         except RuntimeError:  # sparse tensors and the like have none
             storages = _storages(targets)
-        self.saved_values.written(storages, number, site, silent=silent)
+        self.saved_values.written(storages, number, site, silent=plan.is_silent)
         if not self.storages.dependents.keys().isdisjoint(storages):
             with self.lock:
-                self.storages.written(storages, Write(site, number, list(targets)))
+                fills = bool(plan.writes_named)
+                self.storages.written(storages, Write(site, number, list(targets), plan.name, fills=fills))
+
+    def memory_read(self, tensor: Tensor, storage: int, number: int, frame: FrameType) -> None:
+        """An operation is about to read a tensor whose memory others may write to."""
+        with _torch_private.outside_modes(), self.lock:
+            self.numpy_sharing.used(tensor, storage, number, lambda: self.sites.of(frame))
+
+    def shared(self, first: First, tensor: Tensor, array: Any, frame: FrameType) -> None:
+        """An array was made of a tensor, or a tensor of an array, on the same memory."""
+        self.exposed(tensor)
+        with _torch_private.outside_modes(), self.lock:
+            self.numpy_sharing.shared(first, tensor, array, self.sites.of(frame), frame)
+
+    def exposed_for_good(self, tensor: Tensor) -> None:
+        """A raw pointer to the memory of `tensor` was handed out."""
+        self.exposed(tensor)
+        with self.lock:
+            self.numpy_sharing.exposed(tensor)
+
+    def backward_begins(self, roots: list[Tensor], inputs: list[Tensor], site: int) -> None:
+        """A backward is about to run."""
+        with _torch_private.outside_modes(), self.lock:
+            if self.numpy_sharing.watched:
+                self.numpy_sharing.before_backward()
+            self.saved_values.before_backward(roots, inputs, site)
 
     def exposed(self, tensor: Tensor) -> None:
         """Something outside of PyTorch can write to the memory of `tensor` from now on: an array, a raw pointer."""
@@ -146,9 +174,11 @@ class Auditor:
             self.pinned_bases.look(last=True)
             self.copies.finish()
             self.kept_states.finish()
+            self.numpy_sharing.finish()
             self.waste.finish(self.audited_steps)
             self.storages.clear()
             self.kept_states.clear()
+            self.numpy_sharing.clear()
             self.pinned_bases.clear()
             self._modes.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
+from collections.abc import Callable
 
 from torch import Tensor
 
@@ -103,6 +104,7 @@ class CopyLog:
         storages: where writes and deaths are told.
         tallies: by line and kind.
         conversions: by the storage of their source.
+        is_exposed: whether an array or a raw pointer to a storage is about, so that not all writes to it are seen.
         opaque_runs: how often something ran whose writes are not seen: no copy that lived then is called redundant.
     """
 
@@ -112,6 +114,7 @@ class CopyLog:
         self.conversions: dict[int, Converted] = {}
         self.timeline = Timeline()
         self.opaque_runs = 0
+        self.is_exposed: Callable[[int], bool] = lambda _: False
 
     def tally(self, site: int, kind: Kind) -> Tally:
         """The sum for one line and kind."""
@@ -133,6 +136,8 @@ class CopyLog:
             live = LiveCopy(self, tally, size, seconds, part)
             live.source = self.storages.watch(source, live)
             live.target = self.storages.watch(target, live)
+            if self.is_exposed(live.source) or self.is_exposed(live.target):
+                live.decide("unknown")
             return live
         tally.decide("repeated" if self._is_repeated(source, target) else "needed", size, seconds)
         return None

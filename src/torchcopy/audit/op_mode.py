@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -58,6 +59,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._auditor = auditor
         self._plans: dict[Any, OpPlan] = auditor.plans
         self._aliases = auditor.kept_states.aliases
+        self._shared = auditor.numpy_sharing.watched
         self._sites = auditor.sites
         self._next = _next_node()
         self._last: _LastCopy | None = None
@@ -105,6 +107,8 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._settle(plan, args)
         if self._aliases and not plan.is_view:
             self._see_reads(args)
+        if self._shared and not plan.is_view:
+            self._see_memory(args, _next_node())
         out = func(*args, **kwargs) if kwargs else func(*args)
         number = _next_node()
         if number != self._next:
@@ -131,12 +135,14 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         targets = written_by(plan, args, kwargs) if plan.writes or plan.writes_named else []
         if self._aliases:
             self._see_reads(args, targets)
+        if self._shared:
+            self._see_memory(args, number, targets if plan.copy == "into" or plan.writes_named else ())
         start = perf_counter()
         out = func(*args, **kwargs)
         end = perf_counter()
         if targets:
             own_node = torch.is_grad_enabled() and targets[0].requires_grad
-            auditor.written(targets, site, number - 1 if own_node else number, silent=plan.is_silent)
+            auditor.written(targets, site, number - 1 if own_node else number, plan)
         if plan.copy is not None:
             self._copied(plan, args, out, site, start, end)
         elif plan.reads_scalar:
@@ -233,6 +239,16 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for t in tensors_in(args):
             if id(t) in aliases and not (targets and any(t is each for each in targets)):
                 self._auditor.kept_states.read(t, self._sites.of(_frame(2)))
+
+    def _see_memory(self, args: Any, number: int, filled: Sequence[Tensor] = ()) -> None:
+        """Looks whether an operation reads memory that others may write to; `filled` it does not read."""
+        for t in tensors_in(args):
+            try:
+                storage = _torch_private.storage_id(t)
+            except RuntimeError:  # sparse tensors and the like have none
+                continue
+            if storage in self._shared and self._auditor.is_on and not any(t is each for each in filled):
+                self._auditor.memory_read(t, storage, number, _frame(2))
 
     def _see_view(self, plan: OpPlan, args: Any, out: Any) -> None:
         base = args[0] if args else None

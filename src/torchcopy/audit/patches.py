@@ -22,6 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from .. import _torch_private
 from .._tensors import has_storage
 from .auditor import Auditor
+from .memory_patches import MemoryPatches
 from .op_mode import OpMode
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -51,7 +52,7 @@ class Patches:
         self._wrap(Tensor, "__deepcopy__", self._deepcopy)
         self._wrap(nn.Parameter, "__deepcopy__", self._deepcopy)
         self._wrap(Tensor, "__reduce_ex__", self._reduce)
-        self._wrap(Tensor, "numpy", self._numpy)
+        MemoryPatches(self._auditor, self._mode).install(self._wrap)
         self._wrap(threading.Thread, "_bootstrap_inner", self._thread)
         self._replace(Tensor, "data", self._data())
         self._hooks.append(register_optimizer_step_post_hook(self._stepped))
@@ -103,8 +104,7 @@ class Patches:
             mode.saw_nodes(site)
             tensors = [t for t in roots if isinstance(t, Tensor)]
             inputs = args[3] if len(args) > 3 else ()
-            with _torch_private.outside_modes():
-                auditor.saved_values.before_backward(tensors, [t for t in inputs if isinstance(t, Tensor)], site)
+            auditor.backward_begins(tensors, [t for t in inputs if isinstance(t, Tensor)], site)
             try:
                 found = original(roots, *args, **kwargs)
             except RuntimeError as error:
@@ -281,18 +281,6 @@ class Patches:
         return __reduce_ex__
 
     # --- other ways to the memory ---------------------------------------------------------------------------------
-
-    def _numpy(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        auditor = self._auditor
-
-        def numpy(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            array = original(tensor, *args, **kwargs)
-            if self._mode() is not None:
-                auditor.kept_states.read(tensor, auditor.sites.of(sys._getframe(1)))
-                auditor.exposed(tensor)
-            return array
-
-        return numpy
 
     def _data(self) -> property:
         auditor = self._auditor

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import Protocol
 
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 
 from .. import _torch_private
 
@@ -31,12 +31,17 @@ class Write:
         site: the line.
         number: the number that the next node of a graph had at that moment.
         targets: the tensors that the operation wrote to.
+        name: of the operation.
+        fills: whether the tensors were only there to take the operation's result: `out=`.
     """
 
-    __slots__ = ("number", "site", "targets")
+    __slots__ = ("fills", "name", "number", "site", "targets")
 
-    def __init__(self, site: int, number: int, targets: list[Tensor]) -> None:
+    def __init__(
+        self, site: int, number: int, targets: list[Tensor], name: str = "", *, fills: bool = False
+    ) -> None:
         self.site, self.number, self.targets = site, number, targets
+        self.name, self.fills = name, fills
 
 
 class WatchedStorages:
@@ -65,6 +70,11 @@ class WatchedStorages:
         """Whether a watched storage has not died."""
         weak = self._weak.get(storage)
         return weak is not None and not _torch_private.expired_storages((weak,))[0]
+
+    def hold(self, storage: int) -> tuple[UntypedStorage, int, int] | None:
+        """A watched storage on the CPU, its address and size; None where it has died. It lives while it is held."""
+        weak = self._weak.get(storage)
+        return None if weak is None else _torch_private.held_storage(weak)
 
     def written(self, storages: Iterable[int], write: Write) -> None:
         """Tells those that hang on one of the storages."""

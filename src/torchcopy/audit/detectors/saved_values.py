@@ -49,6 +49,13 @@ class SavedValues:
             for storage in list(self.writes)[:100_000]:
                 del self.writes[storage]
 
+    def written_raw(self, storage: int, number: int, site: int) -> None:
+        """A storage was written by who asks nobody, after the node before `number` was made."""
+        there = self.writes.get(storage)
+        if there is None or there[0] < number:
+            self.writes[storage] = (number, site)
+        self.newest = max(self.newest, number)
+
     def before_backward(self, roots: Iterable[Tensor], inputs: Iterable[Tensor], site: int) -> None:
         """A backward is about to run: what it will use wrongly is TC102."""
         if self.newest < 0:
