@@ -1,0 +1,20 @@
+"""Clones each batch before the forward, to be on the safe side: nothing writes it."""
+
+import torch
+from digits_data import accuracy, load, network
+from torch import nn
+
+(images, labels), _, test = load()
+model = network()
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+copied = 0
+for _epoch in range(10):
+    for inputs, targets in zip(images.split(100), labels.split(100), strict=True):
+        safe = inputs.clone()
+        copied += safe.nbytes
+        loss = nn.functional.cross_entropy(model(safe), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+print(f"accuracy: {accuracy(model, test):.1%}")
+print(f"copied: {copied / 1e6:.2f} MB")

@@ -1,0 +1,18 @@
+"""A mean of the weights after each epoch, each of them cloned."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x, y = torch.randn(64, 3), torch.randn(64, 2)
+model = nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)
+epochs = []
+for _epoch in range(8):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+    epochs.append({name: value.clone() for name, value in model.state_dict().items()})
+mean = {name: torch.stack([epoch[name] for epoch in epochs]).mean(0) for name in epochs[0]}
+averaged = nn.Linear(3, 2)
+averaged.load_state_dict(mean)

@@ -1,0 +1,25 @@
+"""A checkpoint that is written to disk after the next phase has begun."""
+
+import io
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x = torch.randn(32, 5)
+model = nn.Sequential(nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 1))
+optimizer = torch.optim.RMSprop(model.parameters(), lr=0.01)
+file = io.BytesIO()
+
+
+def phase(scale):
+    for _ in range(3):
+        optimizer.zero_grad()
+        (model(x) - scale).square().mean().backward()
+        optimizer.step()  # TC101: overwritten
+
+
+phase(1.0)
+checkpoint = {"phase": 1, "model": model.state_dict()}  # TC101: taken
+phase(2.0)
+torch.save(checkpoint, file)  # TC101: used

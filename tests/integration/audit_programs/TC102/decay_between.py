@@ -1,0 +1,14 @@
+"""Weight decay by hand, through `.data`, between forward and backward: the second layer's weights are needed."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for _ in range(5):
+    optimizer.zero_grad()
+    loss = model(torch.randn(16, 4)).square().mean()  # TC102: saved
+    model[2].weight.data.mul_(0.9)  # TC102: overwritten
+    loss.backward()  # TC102: backward
+    optimizer.step()

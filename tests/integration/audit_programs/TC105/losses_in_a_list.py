@@ -1,0 +1,16 @@
+"""The loss of each step, kept for a plot, with its graph."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+for _ in range(40):
+    loss = model(torch.randn(32, 8)).square().mean()  # TC105: made?
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss)  # TC105: kept
+print(torch.stack(losses).mean())

@@ -1,0 +1,33 @@
+"""A submodule that refuses to be copied makes both networks one."""
+
+import copy
+
+import torch
+from torch import nn
+
+
+class Encoder(nn.Linear):
+    def __deepcopy__(self, memo):
+        return self  # "it is large, and frozen anyway"
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = Encoder(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.encoder(x)))  # TC108: read
+
+
+torch.manual_seed(0)
+online = Net()
+target = copy.deepcopy(online)  # TC108: copied
+optimizer = torch.optim.RMSprop(online.parameters(), lr=0.01)
+for _ in range(4):
+    x = torch.randn(8, 4)
+    with torch.no_grad():
+        goal = target(x) * 0.9 + 1
+    optimizer.zero_grad()
+    (online(x) - goal).square().mean().backward()
+    optimizer.step()

@@ -1,0 +1,10 @@
+"""`torch.tensor` of a tensor."""
+
+import torch
+
+torch.manual_seed(0)
+source = torch.randn(100, 100)
+copied = torch.tensor(source)  # TC204: copied
+copied[0] = torch.tensor([1.0] * 100)
+source.zero_()
+print(copied.sum().item())
