@@ -6,7 +6,7 @@ says what the check saw; `torchcopy doctor` prints it.
 """
 
 from .autograd_graph import next_node_number, node_number, running_node, saved_values, was_noticed
-from .compiling import is_of_module_tagging, outside_compiled_graphs, tag_module
+from .compiling import is_of_module_tagging, outside_compiled_graphs, restore_module_call, tag_module
 from .foreach import foreach_clone, foreach_copy_, foreach_lerp_
 from .forward_mode import no_grad
 from .lazy_clones import are_lazy, copy_on_write_works, is_lazy, lazy_clone, strict_lazy_clone, strict_lazy_clones
@@ -60,6 +60,7 @@ __all__ = [
     "no_grad",
     "is_of_module_tagging",
     "outside_compiled_graphs",
+    "restore_module_call",
     "tag_module",
     "wake_profiler",
     "profiled_allocations",

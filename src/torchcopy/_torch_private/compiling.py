@@ -39,4 +39,15 @@ def tag_module(module: torch.nn.Module) -> None:
     tracker.GenerationTracker.tag(module)
 
 
+def restore_module_call(ours: object, before: object) -> None:
+    """Has `torch.compile` take `before` for the `Module.__call__` that is PyTorch's, if it has taken `ours` for it.
+
+    It notes which one is there when it is loaded, and goes a longer way where a module has another.
+    """
+    for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
+        there = sys.modules.get(name)
+        if there is not None and getattr(there, "unpatched_nn_module_call", None) is ours:
+            there.unpatched_nn_module_call = before  # type: ignore[attr-defined]
+
+
 _TAGGING = "torch._dynamo.mutation_guard"

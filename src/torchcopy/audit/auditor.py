@@ -23,6 +23,7 @@ from .detectors.waste import Waste
 from .finding_log import FindingLog
 from .op_mode import OpMode
 from .op_plans import OpPlan
+from .shared_values import SharedValues
 from .sites import Sites
 from .storages import WatchedStorages, Write
 
@@ -37,7 +38,7 @@ class Auditor:
         lock: held while a table is changed that several threads may change.
     """
 
-    def __init__(self, first_steps: int | None = None) -> None:
+    def __init__(self, first_steps: int | None = None, *, wants_idioms: bool = False) -> None:
         self.is_on = True
         self.started = perf_counter()
         self.steps = self.audited_steps = 0
@@ -56,6 +57,7 @@ class Auditor:
         self.numpy_sharing = NumpySharing(self.findings, self.sites, self.storages, self.copies, self.saved_values)
         self.copies.is_exposed = self.numpy_sharing.is_exposed
         self.waste = Waste(self.findings, self.sites, self.copies, self.storages)
+        self.shared_values = SharedValues(self.findings, self.sites, self.storages, wants_idioms=wants_idioms)
         self._modes: dict[int, OpMode] = {}
         self._last_step_at = 0
         self._steps_of: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -94,6 +96,8 @@ class Auditor:
             storages = _torch_private.storage_ids(targets)
         except RuntimeError:  # sparse tensors and the like have none
             storages = _storages(targets)
+        if self.shared_values.data_attribute.is_on:
+            self.shared_values.data_attribute.written(targets, site)
         self.saved_values.written(storages, number, site, silent=plan.is_silent)
         if not self.storages.dependents.keys().isdisjoint(storages):
             with self.lock:
@@ -151,6 +155,7 @@ class Auditor:
         self._last_step_at = self.sites.of(frame)
         with _torch_private.outside_modes(), self.lock:
             self.kept_graphs.iteration_ended(by_step=True, frame=frame)
+            self.shared_values.stepped(optimizer, frame, self._last_step_at)
             if self.steps & (self.steps - 1) == 0:  # ever more rarely: 1, 2, 4, 8, …
                 self.pinned_bases.look()
         return self.first_steps is not None and self.steps >= self.first_steps
@@ -176,6 +181,7 @@ class Auditor:
             self.kept_states.finish()
             self.numpy_sharing.finish()
             self.waste.finish(self.audited_steps)
+            self.shared_values.finish()
             self.storages.clear()
             self.kept_states.clear()
             self.numpy_sharing.clear()

@@ -20,6 +20,7 @@ from .records import Kind
 
 if TYPE_CHECKING:
     from .auditor import Auditor
+    from .detectors.copied_modules import Foreign, Refusal
 
 _next_node = _torch_private.next_node_number
 _frame = sys._getframe
@@ -52,6 +53,9 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         within: the call that a patched function tells of itself: what it copies is not told twice.
         saved: while something is pickled: bytes of the storages that were, by their numbers.
         lines: which line made which node.
+        foreign: while a copied module runs: tensors of the one that it was copied from, by identity.
+        inside: the submodules of the copy that runs, by identity.
+        refused: those of them that are the original's.
     """
 
     def __init__(self, auditor: Auditor) -> None:
@@ -60,6 +64,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._plans: dict[Any, OpPlan] = auditor.plans
         self._aliases = auditor.kept_states.aliases
         self._shared = auditor.numpy_sharing.watched
+        self._watched = auditor.shared_values.tensors.by_id
         self._sites = auditor.sites
         self._next = _next_node()
         self._last: _LastCopy | None = None
@@ -68,6 +73,9 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._is_entered = False
         self.within = ""
         self.saved: dict[int, int] | None = None
+        self.foreign: dict[int, Foreign] = {}
+        self.inside: frozenset[int] = frozenset()
+        self.refused: dict[int, Refusal] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -109,6 +117,8 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._see_reads(args)
         if self._shared and not plan.is_view:
             self._see_memory(args, _next_node())
+        if self._watched or self.foreign:
+            self._see_watched(plan, args, [])
         out = func(*args, **kwargs) if kwargs else func(*args)
         number = _next_node()
         if number != self._next:
@@ -135,6 +145,8 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         targets = written_by(plan, args, kwargs) if plan.writes or plan.writes_named else []
         if self._aliases:
             self._see_reads(args, targets)
+        if self._watched or self.foreign:
+            self._see_watched(plan, args, targets)
         if self._shared:
             self._see_memory(args, number, targets if plan.copy == "into" or plan.writes_named else ())
         start = perf_counter()
@@ -250,6 +262,12 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if storage in self._shared and self._auditor.is_on and not any(t is each for each in filled):
                 self._auditor.memory_read(t, storage, number, _frame(2))
 
+    def _see_watched(self, plan: OpPlan, args: Any, targets: list[Tensor]) -> None:
+        auditor = self._auditor
+        if not self.within and auditor.is_on:
+            with auditor.lock:
+                auditor.shared_values.read(plan, args, targets, self.foreign)
+
     def _see_view(self, plan: OpPlan, args: Any, out: Any) -> None:
         base = args[0] if args else None
         if not isinstance(base, Tensor):
@@ -259,6 +277,9 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         if self._aliases and id(base) in self._aliases:
             self._auditor.kept_states.viewed(base, views)
+        idioms = self._auditor.shared_values.data_attribute
+        if idioms.is_on:
+            idioms.viewed(base, views, is_detached=plan.name == "aten::detach")
         if plan.name in _PARTS and _is_plain(base):
             pinned = self._auditor.pinned_bases
             for view in views:

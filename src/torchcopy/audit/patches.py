@@ -22,6 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from .. import _torch_private
 from .._tensors import has_storage
 from .auditor import Auditor
+from .copy_patches import CopyPatches
 from .memory_patches import MemoryPatches
 from .op_mode import OpMode
 
@@ -56,6 +57,9 @@ class Patches:
         self._wrap(threading.Thread, "_bootstrap_inner", self._thread)
         self._replace(Tensor, "data", self._data())
         self._hooks.append(register_optimizer_step_post_hook(self._stepped))
+        copies = CopyPatches(self._auditor, self._wrap)
+        copies.install()
+        self._hooks.append(copies)
 
     def _wrap(self, owner: Any, name: str, wrap: Wrap) -> None:
         before = getattr(owner, name)
@@ -285,16 +289,21 @@ class Patches:
     def _data(self) -> property:
         auditor = self._auditor
         there: Any = Tensor.data
+        idioms = auditor.shared_values.data_attribute
 
         def read(tensor: Tensor) -> Any:
             """The tensor without its graph, in the same memory."""
             if not torch.compiler.is_compiling() and auditor.is_on:
                 auditor.saved_values.expose(tensor)
+                if idioms.is_on:
+                    idioms.used(sys._getframe(1), is_set=False)
             return there.__get__(tensor)
 
         def write(tensor: Tensor, value: Tensor) -> None:
             if not torch.compiler.is_compiling() and auditor.is_on:
                 auditor.saved_values.expose(value)
+                if idioms.is_on:
+                    idioms.used(sys._getframe(1), is_set=True)
             there.__set__(tensor, value)
 
         return property(read, write, there.__delete__, there.__doc__)

@@ -15,6 +15,7 @@ import torch
 from .. import _torch_private
 from .._errors import InputError
 from .._version import __version__
+from ..semantics.codes import find_code
 from .auditor import Auditor
 from .ignores import Ignores
 from .patches import Patches, running
@@ -89,7 +90,7 @@ class Audit(contextlib.ContextDecorator):
             raise InputError("an audit runs already: one at a time")
         self._report, self._ended_by = None, ""
         _torch_private.fast_paths()  # each is checked on a thread at its first use: not amid what is watched
-        auditor = self._auditor = Auditor(self._first_steps)
+        auditor = self._auditor = Auditor(self._first_steps, wants_idioms=self._selects("TC301"))
         patches = Patches(auditor)
         mode = auditor.mode()
         _active = self
@@ -162,8 +163,12 @@ class Audit(contextlib.ContextDecorator):
         )
 
     def _wants(self, finding: Finding) -> bool:
-        selected = self._select is None or any(finding.code.startswith(code) for code in self._select)
-        return selected and not any(finding.code.startswith(code) for code in self._ignore)
+        return self._selects(finding.code) and not any(finding.code.startswith(code) for code in self._ignore)
+
+    def _selects(self, code: str) -> bool:
+        if self._select is None:
+            return find_code(code).on
+        return any(code.startswith(beginning) for beginning in self._select)
 
 
 def audit(

@@ -1,0 +1,80 @@
+"""TC301: `.data`, and writes through a detached alias, outside of `no_grad`: what autograd does not get to know."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..finding_log import FindingLog
+from ..sites import Sites
+
+_FIX = "read with `t.detach()`; write under `torch.no_grad()`, to the tensor itself"
+
+
+class DataAttribute:
+    """Counts the lines of the program's own that go around autograd. Looks only if it is asked to: see `is_on`.
+
+    Attributes:
+        is_on: whether anybody wants to know.
+    """
+
+    def __init__(self, findings: FindingLog, sites: Sites, *, is_on: bool) -> None:
+        self._findings, self._sites, self.is_on = findings, sites, is_on
+        self._detached: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+
+    def used(self, frame: FrameType, *, is_set: bool) -> None:
+        """The attribute is read, or set, by the line that `frame` is at."""
+        site = self._own_line(frame)
+        if site:
+            what = "setting `.data` replaces the memory" if is_set else "`.data` goes around autograd"
+            self._tell(
+                f"{what}: nothing that happens to it is checked",
+                [("set here" if is_set else "taken here", site)],
+                0,
+            )
+
+    def viewed(self, base: Tensor, views: Iterable[Tensor], *, is_detached: bool) -> None:
+        """Views were made of `base`: detached ones, or of one that is detached already."""
+        known = self._detached.get(id(base))
+        if known is not None and known[0]() is base:
+            site = known[1]
+        elif is_detached and base.requires_grad:
+            site = self._sites.here()
+        else:
+            return
+        for view in views:
+            self._detached[id(view)] = weakref.ref(view, self._forget(id(view))), site
+
+    def _forget(self, identity: int) -> Callable[[Any], None]:
+        def forget(_: Any) -> None:
+            self._detached.pop(identity, None)
+
+        return forget
+
+    def written(self, targets: Sequence[Tensor], site: int) -> None:
+        """An operation has written to `targets`."""
+        if not self._detached or not torch.is_grad_enabled() or not self._sites.is_direct(site):
+            return
+        for t in targets:
+            reference, made = self._detached.get(id(t), (None, 0))
+            if reference is not None and reference() is t:
+                self._tell(
+                    "a write through a detached alias of a tensor that requires a gradient",
+                    [("detached here", made), ("written here", site)],
+                    t.nbytes,
+                )
+
+    def _own_line(self, frame: FrameType) -> int:
+        return self._sites.of(frame) if self._sites.is_program_code(frame.f_code) else 0
+
+    def _tell(self, message: str, places: list[tuple[str, int]], size: int) -> None:
+        self._findings.add("TC301", message, places, fix=_FIX, size=size)
+
+    def clear(self) -> None:
+        """Lets go of everything."""
+        self._detached.clear()
