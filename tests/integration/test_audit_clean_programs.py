@@ -1,0 +1,17 @@
+"""Programs without a mistake: an audit finds no hazard in them, and changes nothing."""
+
+import pytest
+from audit_runs import inserted, load_report, programs, run_both
+
+
+@pytest.mark.parametrize("program", programs("audit_clean"), ids=lambda path: path.stem)
+def test_no_hazard_is_found_in_a_clean_program(program, tmp_path):
+    plain, audited = run_both([program.name], tmp_path / "r.json", program.parent)
+    assert plain.status == 0, plain.err
+    assert audited.out == plain.out
+    assert audited.status == 0
+    assert inserted(plain.err, audited.err) is not None, audited.err
+    report = load_report(tmp_path / "r.json")
+    assert [str(finding) for finding in report.hazards] == []
+    assert report.audited_steps == report.steps > 0
+    assert report.copies
