@@ -10,6 +10,7 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .. import _torch_private
@@ -20,6 +21,7 @@ from .detectors.numpy_sharing import First, NumpySharing
 from .detectors.pinned_bases import PinnedBases
 from .detectors.saved_values import SavedValues
 from .detectors.waste import Waste
+from .device_streams import DeviceStreams
 from .finding_log import FindingLog
 from .op_mode import OpMode
 from .op_plans import OpPlan
@@ -56,6 +58,8 @@ class Auditor:
         self.pinned_bases = PinnedBases(self.findings)
         self.numpy_sharing = NumpySharing(self.findings, self.sites, self.storages, self.copies, self.saved_values)
         self.copies.is_exposed = self.numpy_sharing.is_exposed
+        self.streams = DeviceStreams(self) if torch.version.cuda or torch.version.hip else None
+        self.pending_copies = {} if self.streams is None else self.streams.reads.pending
         self.waste = Waste(self.findings, self.sites, self.copies, self.storages)
         self.shared_values = SharedValues(self.findings, self.sites, self.storages, wants_idioms=wants_idioms)
         self._modes: dict[int, OpMode] = {}
@@ -185,6 +189,8 @@ class Auditor:
             self.storages.clear()
             self.kept_states.clear()
             self.numpy_sharing.clear()
+            if self.streams is not None:
+                self.streams.reads.clear()
             self.pinned_bases.clear()
             self._modes.clear()
 

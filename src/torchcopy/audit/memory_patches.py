@@ -35,6 +35,10 @@ class MemoryPatches:
             wrap(torch, name, self._of_memory)
         wrap(Tensor, "__dlpack__", self._raw)
         wrap(Tensor, "data_ptr", self._address)
+        if self._auditor.streams is not None:
+            self._auditor.streams.install(wrap)
+            for name in ("tolist", "__reduce_ex__", "__deepcopy__"):
+                wrap(Tensor, name, self._read)
         numpy = sys.modules.get("numpy")
         if numpy is not None and hasattr(numpy, "from_dlpack"):
             wrap(numpy, "from_dlpack", self._numpy_from_dlpack)
@@ -46,12 +50,27 @@ class MemoryPatches:
             array = original(tensor, *args, **kwargs)
             if self._mode() is not None:
                 frame = sys._getframe(1)
-                auditor.kept_states.read(tensor, auditor.sites.of(frame))
+                site = auditor.sites.of(frame)
+                auditor.kept_states.read(tensor, site)
+                if auditor.pending_copies and auditor.streams is not None:
+                    auditor.streams.array_made(tensor, array, site)
                 if share_memory(tensor, array):
                     auditor.shared("tensor", tensor, array, frame)
             return array
 
         return numpy
+
+    def _read(self, original: Call) -> Call:
+        """What reads a tensor on the host without an operation."""
+        auditor = self._auditor
+
+        def read(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            if auditor.pending_copies and auditor.is_on and auditor.streams is not None:
+                frame = sys._getframe(1)
+                auditor.streams.read(tensor, lambda: auditor.sites.of(frame))
+            return original(tensor, *args, **kwargs)
+
+        return read
 
     def _of_memory(self, original: Call) -> Call:
         auditor = self._auditor

@@ -64,6 +64,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._plans: dict[Any, OpPlan] = auditor.plans
         self._aliases = auditor.kept_states.aliases
         self._shared = auditor.numpy_sharing.watched
+        self._pending = auditor.pending_copies
         self._watched = auditor.shared_values.tensors.by_id
         self._sites = auditor.sites
         self._next = _next_node()
@@ -115,8 +116,8 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._settle(plan, args)
         if self._aliases and not plan.is_view:
             self._see_reads(args)
-        if self._shared and not plan.is_view:
-            self._see_memory(args, _next_node())
+        if (self._shared or self._pending) and not plan.is_view:
+            self._see_memory(plan, args, {}, _next_node())
         if self._watched or self.foreign:
             self._see_watched(plan, args, [])
         out = func(*args, **kwargs) if kwargs else func(*args)
@@ -147,8 +148,9 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._see_reads(args, targets)
         if self._watched or self.foreign:
             self._see_watched(plan, args, targets)
-        if self._shared:
-            self._see_memory(args, number, targets if plan.copy == "into" or plan.writes_named else ())
+        if self._shared or self._pending:
+            filled = targets if plan.copy == "into" or plan.writes_named else ()
+            self._see_memory(plan, args, kwargs, number, filled)
         start = perf_counter()
         out = func(*args, **kwargs)
         end = perf_counter()
@@ -157,7 +159,11 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             auditor.written(targets, site, number - 1 if own_node else number, plan)
         if plan.copy is not None:
             self._copied(plan, args, out, site, start, end)
+            if auditor.streams is not None:
+                auditor.streams.copied(plan, args, kwargs, out, site)
         elif plan.reads_scalar:
+            if self._pending and auditor.streams is not None:
+                auditor.streams.has_asked(args[0])
             auditor.waste.waited(site, args[0].nbytes, on_device=args[0].device.type != "cpu")
         return out
 
@@ -252,9 +258,14 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if id(t) in aliases and not (targets and any(t is each for each in targets)):
                 self._auditor.kept_states.read(t, self._sites.of(_frame(2)))
 
-    def _see_memory(self, args: Any, number: int, filled: Sequence[Tensor] = ()) -> None:
+    def _see_memory(
+        self, plan: OpPlan, args: Any, kwargs: Any, number: int, filled: Sequence[Tensor] = ()
+    ) -> None:
         """Looks whether an operation reads memory that others may write to; `filled` it does not read."""
-        for t in tensors_in(args):
+        if self._pending and self._auditor.streams is not None and plan.name != "aten::is_pinned":
+            read = [t for t in tensors_in(args) if not any(t is each for each in filled)]
+            self._auditor.streams.sees(plan, args, kwargs, read, _frame(2))
+        for t in tensors_in(args) if self._shared else ():
             try:
                 storage = _torch_private.storage_id(t)
             except RuntimeError:  # sparse tensors and the like have none

@@ -35,7 +35,7 @@ _COPIED_INTO = frozenset(
     for name in "copy_ _foreach_copy_ index_put_ _index_put_impl_ index_copy_ masked_scatter_ scatter_ set_".split()
 )
 _FILLED = _COPIED_INTO | {f"aten::{name}" for name in ("fill_", "zero_", "_foreach_zero_", "masked_fill_")}
-_MOST_AT_ONE_LINE, _MOST_JUDGED, _MOST_COMPARED = 4, 8, 64
+_MOST_AT_ONE_LINE, _MOST_JUDGED, _MOST_COMPARED = 16, 8, 64
 _OFTEN = 32
 _FIX: dict[First, str] = {
     "tensor": "copy on the way: `t.detach().clone().numpy()`, or `t.numpy().copy()`",
