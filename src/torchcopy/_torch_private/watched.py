@@ -27,6 +27,13 @@ def compiled_function(frame: FrameType) -> str | None:
     if frame.f_code.co_name != "compile_wrapper":
         return None
     fn = frame.f_locals.get("fn")
-    name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
+    cells = getattr(fn, "__closure__", None) or ()
+    inner = next((c.cell_contents for c in cells if callable(c.cell_contents)), None)
+    if inner is not None and getattr(fn, "__qualname__", "").startswith(
+        "wrap_inline"
+    ):  # what a module is called by
+        fn = inner
     owner = getattr(fn, "__self__", None)
-    return f"{type(owner).__qualname__}.{fn.__name__}" if isinstance(owner, torch.nn.Module) and fn else str(name)
+    if isinstance(owner, torch.nn.Module):
+        return type(owner).__qualname__
+    return str(getattr(fn, "__qualname__", None) or type(fn).__qualname__)

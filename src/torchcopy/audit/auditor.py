@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import _torch_private
+from .._tensors import has_storage
 from .copies import CopyLog, LiveCopy
 from .detectors.kept_graphs import KeptGraphs
 from .detectors.kept_states import KeptStates
@@ -132,6 +133,20 @@ class Auditor:
                 self.numpy_sharing.before_backward()
             self.saved_values.before_backward(roots, inputs, site)
 
+    def wrote_statistics(self, targets: list[Tensor], site: int, number: int) -> None:
+        """A batch norm has written its running statistics. Autograd need not know: it uses them in evaluation only."""
+        storages = _storages(targets)
+        if not self.storages.dependents.keys().isdisjoint(storages):
+            with self.lock:
+                self.storages.written(storages, Write(site, number, targets))
+
+    def given_data(self, value: Tensor, site: int) -> None:
+        """`t.data = value`: whatever has saved `t` itself sees other values now."""
+        if has_storage(value):
+            number = _torch_private.next_node_number()
+            self.saved_values.expose(value)
+            self.saved_values.written([_torch_private.storage_id(value)], number, site, silent=True)
+
     def exposed(self, tensor: Tensor) -> None:
         """Something outside of PyTorch can write to the memory of `tensor` from now on: an array, a raw pointer."""
         self.saved_values.expose(tensor)
@@ -144,6 +159,11 @@ class Auditor:
         """A compiled function is called: what it writes is not seen."""
         self.opaque[f"compiled function {name}"] = self.opaque.get(f"compiled function {name}", 0) + 1
         self.copies.opaque_runs += 1
+
+    def made_many_nodes(self) -> None:
+        """Some thread has made twice as many nodes of graphs as when this was called last."""
+        with _torch_private.outside_modes(), self.lock:
+            self.kept_graphs.look_without_backward(sys._getframe(2))
 
     def steps_of(self, optimizer: Any) -> int:
         """How many steps an optimizer has taken in this audit."""
@@ -161,7 +181,7 @@ class Auditor:
             self.kept_graphs.iteration_ended(by_step=True, frame=frame)
             self.shared_values.stepped(optimizer, frame, self._last_step_at)
             if self.steps & (self.steps - 1) == 0:  # ever more rarely: 1, 2, 4, 8, …
-                self.pinned_bases.look()
+                self.pinned_bases.look(at_step=True)
         return self.first_steps is not None and self.steps >= self.first_steps
 
     @property
@@ -182,6 +202,7 @@ class Auditor:
             self.kept_graphs.look(sys._getframe())
             self.pinned_bases.look(last=True)
             self.copies.finish()
+            self.kept_graphs.finish()
             self.kept_states.finish()
             self.numpy_sharing.finish()
             self.waste.finish(self.audited_steps)

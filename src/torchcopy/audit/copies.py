@@ -72,7 +72,8 @@ class LiveCopy:
     def gone(self, storage: int) -> None:
         """One of the two died."""
         if storage == self.target:
-            self.decide("redundant")
+            # A copy of a small part that has outlived its source has let the rest of that go.
+            self.decide("unknown" if self.part and not self.log.storages.is_alive(self.source) else "redundant")
         elif self.part and self.log.storages.is_alive(self.target):
             self.decide("needed")  # the rest of the source's memory could go
 

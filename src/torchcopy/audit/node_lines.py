@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable
 
 _MOST = 200_000
+_FIRST_TOLD = 64
 
 
 class NodeLines:
-    """The lines of the newest nodes of one thread."""
+    """The lines of the newest nodes of one thread.
 
-    def __init__(self) -> None:
+    Args:
+        on_many: called when some more nodes were made, and then when twice as many were, and so on.
+    """
+
+    def __init__(self, on_many: Callable[[], None]) -> None:
+        self._on_many = on_many
+        self._told_at = _FIRST_TOLD
+        self._count = 0
         self._firsts: list[int] = []
         self._sites: list[int] = []
 
@@ -18,6 +27,10 @@ class NodeLines:
         """The nodes from `first` on, to the next that is told, were made by this line."""
         self._firsts.append(first)
         self._sites.append(site)
+        self._count += 1
+        if self._count >= self._told_at:
+            self._told_at = 2 * self._count
+            self._on_many()
         if len(self._firsts) > _MOST:
             del self._firsts[: _MOST // 2]
             del self._sites[: _MOST // 2]

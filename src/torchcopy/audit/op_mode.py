@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import increment_version
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import _torch_private
 from .._tensors import has_storage
 from .node_lines import NodeLines
-from .op_plans import OpPlan, plan_for, tensors_in, written_by
+from .op_plans import OpPlan, plan_for, statistics_of, tensors_in, written_by
 from .records import Kind
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._next = _next_node()
         self._last: _LastCopy | None = None
         self._rewritten: tuple[_LastCopy, int] | None = None
-        self.lines = NodeLines()
+        self.lines = NodeLines(auditor.made_many_nodes)
         self._is_entered = False
         self.within = ""
         self.saved: dict[int, int] | None = None
@@ -137,7 +138,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with self:
                 return func.decompose(*args, **kwargs)
         if not auditor.is_on:
-            return func(*args, **kwargs)
+            return self._passed_on(plan, func, args, kwargs)
         if self._rewritten is not None or (self._last is not None and plan.copy is None):
             self._settle(plan, args)
         site = self.site(_frame(2))
@@ -152,11 +153,15 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             filled = targets if plan.copy == "into" or plan.writes_named else ()
             self._see_memory(plan, args, kwargs, number, filled)
         start = perf_counter()
+        version = _version(targets) if plan.moves_no_version else -1
         out = func(*args, **kwargs)
         end = perf_counter()
+        _move_versions(targets, version)
         if targets:
             own_node = torch.is_grad_enabled() and targets[0].requires_grad
             auditor.written(targets, site, number - 1 if own_node else number, plan)
+        if plan.has_statistics:
+            auditor.wrote_statistics(statistics_of(plan, args), site, number)
         if plan.copy is not None:
             self._copied(plan, args, out, site, start, end)
             if auditor.streams is not None:
@@ -165,6 +170,14 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if self._pending and auditor.streams is not None:
                 auditor.streams.has_asked(args[0])
             auditor.waste.waited(site, args[0].nbytes, on_device=args[0].device.type != "cpu")
+        return out
+
+    def _passed_on(self, plan: OpPlan, func: Any, args: Any, kwargs: Any) -> Any:
+        """Runs an operation that is not looked at any more."""
+        targets = written_by(plan, args, kwargs) if plan.moves_no_version else []
+        version = _version(targets)
+        out = func(*args, **kwargs)
+        _move_versions(targets, version)
         return out
 
     def saw_nodes(self, site: int) -> None:
@@ -258,9 +271,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if id(t) in aliases and not (targets and any(t is each for each in targets)):
                 self._auditor.kept_states.read(t, self._sites.of(_frame(2)))
 
-    def _see_memory(
-        self, plan: OpPlan, args: Any, kwargs: Any, number: int, filled: Sequence[Tensor] = ()
-    ) -> None:
+    def _see_memory(self, plan: OpPlan, args: Any, kwargs: Any, number: int, filled: Sequence[Tensor] = ()) -> None:
         """Looks whether an operation reads memory that others may write to; `filled` it does not read."""
         if self._pending and self._auditor.streams is not None and plan.name != "aten::is_pinned":
             read = [t for t in tensors_in(args) if not any(t is each for each in filled)]
@@ -302,7 +313,17 @@ _PARTS = frozenset(
     f"aten::{name}"
     for name in "slice select narrow split split_with_sizes unbind as_strided diagonal chunk unfold".split()
 )
-_NOTHING = OpPlan("", True, (), (), None, False, False, False, False)
+_NOTHING = OpPlan("", True, (), (), None, False, False, False, False, False, False)
+
+
+def _version(targets: list[Tensor]) -> int:
+    return targets[0]._version if targets and not targets[0].is_inference() else -1
+
+
+def _move_versions(targets: list[Tensor], before: int) -> None:
+    """Does what `torch._foreach_*_` do to version counters, and leave out under a mode (seen in torch 2.13)."""
+    if before >= 0 and targets[0]._version == before:
+        increment_version([t for t in targets if not t.is_inference()])
 
 
 def _is_plain(t: Tensor) -> bool:

@@ -20,6 +20,19 @@ _COPIES: dict[str, CopyOp] = {
     "aten::to_mkldnn": "to",
 }
 _VIEWS = frozenset({"aten::detach", "aten::alias", "aten::view_as", "aten::lift_fresh"})
+# In place, but what they change is how the tensor sees its memory, or which memory it sees.
+_METADATA = frozenset(
+    f"aten::{name}"
+    for name in (
+        "set_ resize_ resize_as_ detach_ t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ as_strided_ "
+        "requires_grad_ set_data rename_ _resize_output_ _coalesced_ record_stream"
+    ).split()
+)
+# Statistics that a batch norm writes in training, though its schema does not say so: positions, and that of the flag.
+_STATISTICS = {
+    f"aten::{name}": ((3, 4), 5)
+    for name in ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_batch_norm_impl_index")
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +48,8 @@ class OpPlan:
         reads_scalar: whether its result is a number of Python's.
         is_view: whether its result shares the memory of its first argument.
         is_silent: whether it writes without moving a version counter.
+        moves_no_version: whether it moves version counters, but not under a mode: PyTorch does that elsewhere then.
+        has_statistics: whether it writes to running statistics of its arguments.
         is_composite: whether it is made of others, which are to be seen instead.
     """
 
@@ -46,6 +61,8 @@ class OpPlan:
     reads_scalar: bool
     is_view: bool
     is_silent: bool
+    moves_no_version: bool
+    has_statistics: bool
     is_composite: bool
 
 
@@ -53,32 +70,34 @@ def plan_for(func: Any) -> OpPlan:
     """The plan of an `OpOverload`."""
     schema = getattr(func, "_schema", None)
     if schema is None:  # a higher-order operation
-        return OpPlan(str(func), True, (), (), None, False, False, False, False)
+        return OpPlan(str(func), True, (), (), None, False, False, False, False, False, False)
     name = schema.name
     positions, named, is_view = [], [], name in _VIEWS
     for position, argument in enumerate(schema.arguments):
         alias = argument.alias_info
         if alias is None:
             continue
-        if alias.is_write:
+        if alias.is_write and name not in _METADATA:
             if argument.kwarg_only:
                 named.append(argument.name)
             else:
                 positions.append(position)
-        elif position == 0:
+        elif position == 0 and not alias.is_write:
             is_view = True
     copy = _COPIES.get(name)
     reads_scalar = name == "aten::_local_scalar_dense"
     is_composite = name.startswith("aten::") and _is_composite(func)
     return OpPlan(
         name=name,
-        is_quick=not (positions or named or copy or reads_scalar or is_composite),
+        is_quick=not (positions or named or copy or reads_scalar or is_composite or name in _STATISTICS),
         writes=tuple(positions),
         writes_named=tuple(named),
         copy=copy,
         reads_scalar=reads_scalar,
         is_view=is_view and not positions and not named,
         is_silent=name.startswith("aten::_fused_"),
+        moves_no_version=name.startswith("aten::_foreach_") and bool(positions),
+        has_statistics=name in _STATISTICS,
         is_composite=is_composite,
     )
 
@@ -110,6 +129,14 @@ def written_by(plan: OpPlan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     for name in plan.writes_named:
         _add(kwargs.get(name), found)
     return found
+
+
+def statistics_of(plan: OpPlan, args: Sequence[Any]) -> list[Tensor]:
+    """The running statistics that a call writes to."""
+    positions, flag = _STATISTICS[plan.name]
+    if len(args) <= flag or not args[flag]:
+        return []
+    return [args[k] for k in positions if isinstance(args[k], Tensor)]
 
 
 def _add(value: Any, found: list[Tensor]) -> None:

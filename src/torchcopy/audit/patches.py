@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -45,6 +46,7 @@ class Patches:
         self._wrap(*_torch_private.BACKWARD, self._backward)
         self._wrap(torch, "compile", self._compile)
         self._watch_compiled_calls()
+        self._wrap(FunctionCtx, "save_for_backward", self._save_for_backward)
         self._wrap(nn.Module, "state_dict", self._state_dict)
         self._wrap(nn.Module, "load_state_dict", self._load_state_dict)
         self._wrap(Optimizer, "state_dict", self._optimizer_state_dict)
@@ -119,10 +121,24 @@ class Patches:
             finally:
                 del tensors
             with _torch_private.outside_modes(), auditor.lock:
-                auditor.kept_graphs.iteration_ended(by_step=False, frame=sys._getframe(1))
+                auditor.kept_graphs.ran_backward()
+                keeps_graph = args[1] if len(args) > 1 else False
+                if kwargs.get("accumulate_grad") and not keeps_graph:
+                    auditor.kept_graphs.iteration_ended(by_step=False, frame=sys._getframe(1))
             return found
 
         return run_backward
+
+    def _save_for_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        auditor = self._auditor
+
+        def save_for_backward(context: Any, *tensors: Any) -> None:
+            mode = self._mode()
+            if mode is not None:
+                mode.saw_nodes(auditor.sites.of(sys._getframe(1)))
+            original(context, *tensors)
+
+        return save_for_backward
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         if torch.compiler.is_compiling():
@@ -300,8 +316,8 @@ class Patches:
             return there.__get__(tensor)
 
         def write(tensor: Tensor, value: Tensor) -> None:
-            if not torch.compiler.is_compiling() and auditor.is_on:
-                auditor.saved_values.expose(value)
+            if not torch.compiler.is_compiling() and auditor.is_on and isinstance(value, Tensor):
+                auditor.given_data(value, auditor.sites.of(sys._getframe(1)))
                 if idioms.is_on:
                     idioms.used(sys._getframe(1), is_set=True)
             there.__set__(tensor, value)
@@ -314,7 +330,7 @@ class Patches:
         auditor = self._auditor
 
         def _bootstrap_inner(thread: threading.Thread) -> None:
-            if not auditor.is_on:
+            if not auditor.is_on or thread.name.startswith("torchcopy-"):
                 original(thread)
                 return
             mode = auditor.mode()

@@ -12,7 +12,6 @@ from typing import Self
 
 import torch
 
-from .. import _torch_private
 from .._errors import InputError
 from .._version import __version__
 from ..semantics.codes import find_code
@@ -89,7 +88,6 @@ class Audit(contextlib.ContextDecorator):
         if _active is not None:
             raise InputError("an audit runs already: one at a time")
         self._report, self._ended_by = None, ""
-        _torch_private.fast_paths()  # each is checked on a thread at its first use: not amid what is watched
         auditor = self._auditor = Auditor(self._first_steps, wants_idioms=self._selects("TC301"))
         patches = Patches(auditor)
         mode = auditor.mode()

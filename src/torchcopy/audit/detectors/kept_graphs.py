@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ast
 import bisect
+import dataclasses
 import gc
 import linecache
 import sys
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from itertools import compress
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ... import _torch_private
@@ -24,7 +24,19 @@ from ..sites import Sites, shown_path
 from .saved_values import nodes_from
 
 _FIRST_LOOK, _FEWEST = 4, 3
+_MOST_UNUSED = 8
 _NO_NUMBER = 1 << 62
+
+
+@dataclasses.dataclass
+class Unused:
+    """Graphs that were kept before any backward had run."""
+
+    count: int
+    bytes: int
+    nodes: int
+    name: str
+    line: SourceLine | None
 
 
 class KeptGraphs:
@@ -39,6 +51,12 @@ class KeptGraphs:
         self._by_step = False
         self._next_look = _FIRST_LOOK
         self._told: dict[int, Found] = {}
+        self._unused: dict[int, Unused] = {}
+        self._ran_backward = False
+
+    def ran_backward(self) -> None:
+        """A backward has run, of whatever kind: the program uses its graphs."""
+        self._ran_backward = True
 
     def iteration_ended(self, *, by_step: bool, frame: FrameType | None) -> None:
         """A step was taken, or a backward was run."""
@@ -71,6 +89,38 @@ class KeptGraphs:
                 self._tell(site, tensors, len(steps), frame)
             else:
                 self._look_along(site, tensors, least, frame)
+
+    def look_without_backward(self, frame: FrameType | None) -> None:
+        """Graphs that are kept while no backward has run at all may be for nothing: the end of the audit tells."""
+        if self._ran_backward:
+            return
+        kept: dict[int, list[Tensor]] = defaultdict(list)
+        for t in _with_graph():
+            number = _torch_private.node_number(t.grad_fn)
+            if number < _NO_NUMBER:
+                kept[self._line_of_node(number)].append(t)
+        for site, tensors in kept.items():
+            if site and len(tensors) >= _MOST_UNUSED and not _are_one_graph(tensors):
+                name, line = _where_kept(tensors, frame, self._sites)
+                self._unused[site] = Unused(len(tensors), *_held_by(tensors), name, line)
+
+    def finish(self) -> None:
+        """The audit is over: did a backward ever use the graphs?"""
+        for site, unused in self._unused.items() if not self._ran_backward else ():
+            places = [("made here, with its graph", site)]
+            if unused.line is not None:
+                places.insert(0, (f"kept in `{unused.name}` here", self._sites.add(unused.line)))
+            self._findings.add(
+                "TC105",
+                f"{unused.count} tensors kept their graphs alive, and no backward ever ran",
+                places,
+                fix="run the model under `torch.no_grad()` or `torch.inference_mode()`",
+                notes=[
+                    f"held by them when it was seen: {format_bytes(unused.bytes)}, {unused.nodes} nodes of graphs"
+                ],
+                size=unused.bytes,
+                count=unused.count,
+            )
 
     def _look_along(self, site: int, tensors: list[Tensor], least: int, frame: FrameType | None) -> None:
         """One tensor may hold the graphs of all iterations, if it is added to in each."""
@@ -115,6 +165,18 @@ def _with_graph() -> Iterator[Tensor]:
             continue
 
 
+def _are_one_graph(tensors: list[Tensor]) -> bool:
+    """Whether some are what others were computed from: one model's layers, and no iterations."""
+    roots = {t.grad_fn for t in tensors}
+    return any(
+        each in roots
+        for t in tensors[-4:]
+        for node in nodes_from([t])
+        for each, _ in node.next_functions
+        if each is not None
+    )
+
+
 def _held_by(tensors: list[Tensor]) -> tuple[int, int]:
     """Bytes that the graphs of some tensors have saved, their own with them, and the number of nodes."""
     storages: dict[int, int] = {}
@@ -131,16 +193,13 @@ def _held_by(tensors: list[Tensor]) -> tuple[int, int]:
 
 def _where_kept(tensors: list[Tensor], frame: FrameType | None, sites: Sites) -> tuple[str, SourceLine | None]:
     """The name of the list or dict that has the tensors, and the line that fills it."""
-    containers = [
-        c for c in gc.get_referrers(tensors[0]) if type(c) in (list, dict, tuple, set) and c is not tensors
-    ]
+    containers = _containers_of(tensors)
     frame = frame or sys._getframe()
     while frame is not None:
         if sites.is_program_code(frame.f_code):
             for scope in (frame.f_locals, frame.f_globals):
                 for name, value in list(scope.items()):
-                    found = _name_in(name, value, containers)
-                    if found:
+                    for found in _names_in(name, value, containers, 3):
                         line = _line_that_fills(found, frame.f_code.co_filename)
                         if line is not None:
                             return found, line
@@ -148,19 +207,38 @@ def _where_kept(tensors: list[Tensor], frame: FrameType | None, sites: Sites) ->
     return "", None
 
 
-def _name_in(name: str, value: Any, containers: list[Any]) -> str:
-    if any(value is c for c in containers):
-        return name
-    held = getattr(value, "__dict__", None) if not isinstance(value, (type, torch.Tensor)) else None
-    if type(held) is dict:
-        for attribute, inner in list(held.items()):
-            if any(inner is c for c in containers):
-                return f"{name}.{attribute}"
-    if type(value) is dict:
-        for key, inner in list(value.items()):
-            if isinstance(key, str) and any(inner is c for c in containers):
-                return f"{name}[{key!r}]"
-    return ""
+def _containers_of(tensors: list[Tensor]) -> set[int]:
+    """The lists, dicts and the like that have the first of the tensors, and those that have them: by identity."""
+    found: set[int] = set()
+    level: list[Any] = tensors[:1]
+    for _ in range(3):
+        level = [
+            each
+            for each in gc.get_referrers(*level)
+            if isinstance(each, (list, dict, tuple, set, deque)) and each is not tensors and each is not level
+        ][:64]
+        found.update(map(id, level))
+        if not level:
+            break
+    return found
+
+
+def _names_in(name: str, value: Any, containers: set[int], depth: int) -> Iterator[str]:
+    """The expressions for the containers that can be reached from a name."""
+    if id(value) in containers and not isinstance(value, tuple):
+        yield name
+    if not depth:
+        return
+    if isinstance(value, dict):
+        inner = [
+            (f"{name}[{key!r}]", each) for key, each in list(value.items())[:100] if isinstance(key, (str, int))
+        ]
+    elif isinstance(value, (type, Tensor, ModuleType)) or not hasattr(value, "__dict__"):
+        return
+    else:
+        inner = [(f"{name}.{key}", each) for key, each in list(vars(value).items())[:100]]
+    for path, each in inner:
+        yield from _names_in(path, each, containers, depth - 1)
 
 
 def _line_that_fills(name: str, path: str) -> SourceLine | None:
@@ -170,7 +248,7 @@ def _line_that_fills(name: str, path: str) -> SourceLine | None:
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError):
         return None
-    last = name.rsplit(".", 1)[-1]
+    own = f"self.{name.partition('.')[2]}"
     for node in ast.walk(tree):
         target: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -180,7 +258,7 @@ def _line_that_fills(name: str, path: str) -> SourceLine | None:
             target = node.target
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             target = node.targets[0].value
-        if target is not None and ast.unparse(target) in (name, f"self.{last}"):
+        if target is not None and ast.unparse(target) in (name, own):
             assert isinstance(node, (ast.Call, ast.AugAssign, ast.Assign))
             text = lines[node.lineno - 1].rstrip("\n")
             end = node.end_col_offset if node.end_lineno == node.lineno else None

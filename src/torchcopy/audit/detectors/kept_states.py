@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -29,15 +28,18 @@ class Alias:
         overwritten: the line of the first write since; 0 for none.
         writes: how many there were.
         on_purpose: whether somebody has written through it, so that it is known to be live.
+        reads: by line, how many writes there had been when it was read first.
+        seen: the tensors that view it, by identity.
     """
 
-    __slots__ = ("__weakref__", "on_purpose", "overwritten", "owner", "seen", "taken", "writes")
+    __slots__ = ("__weakref__", "on_purpose", "overwritten", "owner", "reads", "seen", "taken", "writes")
 
     def __init__(self, owner: weakref.ref[Any], taken: int) -> None:
         self.owner, self.taken = owner, taken
         self.overwritten = self.writes = 0
         self.on_purpose = False
-        self.seen: set[int] = set()  # the tensors that view it, by identity
+        self.reads: dict[int, int] = {}
+        self.seen: set[int] = set()
 
     def written(self, storage: int, write: Write) -> bool:
         """Training has written it, or somebody has, through it."""
@@ -66,8 +68,8 @@ class KeptStates:
         self._findings, self._storages = findings, storages
         self.aliases: dict[int, Alias] = {}
         self._alive: dict[int, weakref.ref[Tensor]] = {}
-        self._reads: dict[tuple[int, int, int], set[int]] = defaultdict(set)
-        self._read_bytes: dict[tuple[int, int, int], int] = {}
+        self._reads: dict[tuple[int, int, int], int] = {}  # bytes, by the lines that took, wrote and read
+        self._lookers: set[tuple[int, int]] = set()  # lines that took, and that read between any two writes
         self._optimizers: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
 
     # --- what is handed out ---------------------------------------------------------------------------------------
@@ -118,8 +120,9 @@ class KeptStates:
         if alias is None or not alias.overwritten or alias.on_purpose:
             return
         if use == "read":
-            self._reads[alias.taken, alias.overwritten, site].add(alias.writes)
-            self._read_bytes[alias.taken, alias.overwritten, site] = tensor.nbytes
+            if alias.reads.setdefault(site, alias.writes) != alias.writes:
+                self._lookers.add((alias.taken, site))
+            self._reads[alias.taken, alias.overwritten, site] = tensor.nbytes
         else:
             self._report(alias.taken, alias.overwritten, site, use, tensor.nbytes)
 
@@ -184,9 +187,9 @@ class KeptStates:
 
     def finish(self) -> None:
         """Reports what was read. A line that reads it between any two writes wants to see the live values."""
-        for (taken, overwritten, used), moments in self._reads.items():
-            if len(moments) == 1:
-                self._report(taken, overwritten, used, "read", self._read_bytes[taken, overwritten, used])
+        for (taken, overwritten, used), size in self._reads.items():
+            if (taken, used) not in self._lookers:
+                self._report(taken, overwritten, used, "read", size)
         self._reads.clear()
 
     def clear(self) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor
 
@@ -11,8 +14,26 @@ from ... import _torch_private
 from ..._tensors import format_bytes
 from ..finding_log import FindingLog
 
+# References to a base that nothing but views of it, in C++, keeps: that, and the one of the question itself.
+_ONLY_THE_VIEWS = 2
 _TIMES, _LEAST_BYTES = 16, 1 << 20
-_LOOK_AFTER = 64
+
+
+class _View:
+    """A small view of a large storage.
+
+    Attributes:
+        reference: to the view, weak.
+        site: the line that took it.
+        runs: how often that line had run by then.
+        was_alone: whether nobody else used the storage when it was looked at last.
+    """
+
+    __slots__ = ("reference", "runs", "site", "told", "was_alone")
+
+    def __init__(self, reference: weakref.ref[Tensor], site: int, runs: int) -> None:
+        self.reference, self.site, self.runs = reference, site, runs
+        self.was_alone = self.told = False
 
 
 class PinnedBases:
@@ -20,9 +41,8 @@ class PinnedBases:
 
     def __init__(self, findings: FindingLog) -> None:
         self._findings = findings
-        self._views: dict[int, tuple[weakref.ref[Tensor], int]] = {}
-        self._suspects: set[int] = set()
-        self._told: set[int] = set()
+        self._views: dict[int, _View] = {}
+        self._runs: dict[int, int] = defaultdict(int)
         self._new = 0
 
     def viewed(self, base: Tensor, view: Tensor, site: int) -> None:
@@ -31,51 +51,60 @@ class PinnedBases:
         if stored < _LEAST_BYTES or view.nbytes * _TIMES > stored or id(view) in self._views:
             return
         identity = id(view)
-        self._views[identity] = (weakref.ref(view, lambda _: self._views.pop(identity, None) and None), site)
+        self._runs[site] += 1
+        self._views[identity] = _View(weakref.ref(view, self._forget(identity)), site, self._runs[site])
         self._new += 1
-        if self._new >= _LOOK_AFTER:
+        if self._new * 8 >= len(self._views):
             self.look()
 
-    def follows(self, tensor: Tensor) -> int:
-        """The line that made `tensor`, if it is such a view; else 0."""
-        return self._views.get(id(tensor), (None, 0))[1]
+    def _forget(self, identity: int) -> Callable[[Any], None]:
+        def forget(_: Any) -> None:
+            self._views.pop(identity, None)
 
-    def look(self, *, last: bool = False) -> None:
-        """A view that is the only user of its storage now, and was when it was looked at before, pins it."""
+        return forget
+
+    def look(self, *, last: bool = False, at_step: bool = False) -> None:
+        """A view pins its base if it is alone, and its line has run again and again; or at the end of the audit."""
         self._new = 0
-        if not self._views:
+        if not self._views or not _torch_private.can_count_storage_uses():
             return
-        by_storage: dict[int, list[tuple[Tensor, int]]] = defaultdict(list)
-        for reference, site in list(self._views.values()):
-            view = reference()
+        by_storage: dict[int, list[tuple[Tensor, _View]]] = defaultdict(list)
+        for each in list(self._views.values()):
+            view = each.reference()
             if view is not None:
-                by_storage[_torch_private.storage_id(view)].append((view, site))
+                by_storage[_torch_private.storage_id(view)].append((view, each))
             del view
-        if not _torch_private.can_count_storage_uses():
-            return
-        alone = set()
         for storage, views in by_storage.items():
             own = sum(view.nbytes for view, _ in views)
             stored = views[0][0].untyped_storage().nbytes()  # which makes its Python object: one user more
             [uses] = _torch_private.storage_uses([storage])
-            if uses - 1 > len(views) or own * _TIMES > stored:
-                continue
-            key = id(views[0][0])
-            alone.add(key)
-            if (last or key in self._suspects) and key not in self._told:
-                self._told.add(key)
-                view, site = views[0]
+            view, first = views[0]
+            bases = {id(each._base) for each, _ in views if each._base is not None}
+            alone = (
+                uses - 1 - len(bases) <= len(views)
+                and own * _TIMES <= stored
+                and not any(map(_has_users, (each for each, _ in views)))
+            )
+            kept = last or self._runs[first.site] - first.runs >= 2 or (at_step and first.was_alone)
+            if alone and kept and not any(each.told for _, each in views):
+                first.told = True
                 self._findings.add(
                     "TC110",
                     "a small view keeps the memory of its whole base alive, which nobody else uses any more",
-                    [("the view was taken here", site)],
+                    [("the view was taken here", first.site)],
                     fix="copy the part that is kept: `base[i].clone()`",
                     notes=[f"one view of {format_bytes(view.nbytes)} keeps {format_bytes(stored)}"],
                     size=stored - own,
                 )
-        self._told &= alone | self._told & {id(v) for views in by_storage.values() for v, _ in views}
-        self._suspects = alone
+            if at_step:
+                for _, each in views:
+                    each.was_alone = alone
 
     def clear(self) -> None:
         """Lets go of everything."""
         self._views.clear()
+
+
+def _has_users(view: Tensor) -> bool:
+    """Whether the program has the base of a view too, or a graph that may have it."""
+    return view.requires_grad or (view._base is not None and sys.getrefcount(view._base) > _ONLY_THE_VIEWS)
