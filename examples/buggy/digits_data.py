@@ -18,8 +18,8 @@ def load(train: int = 600, noisy: int = 0) -> tuple[Data, Data, Data]:
     torch.manual_seed(0)
     digits = load_digits()
     order = torch.randperm(len(digits.target))
-    images = torch.tensor(digits.data, dtype=torch.float32)[order] / 16
-    labels = torch.tensor(digits.target)[order]
+    images = torch.from_numpy(digits.data).float()[order] / 16
+    labels = torch.from_numpy(digits.target)[order]
     labels[:noisy] = torch.randint(10, (noisy,))
     sizes = [train, 400, len(labels) - train - 400]
     first, second, third = zip(images.split(sizes), labels.split(sizes), strict=True)

@@ -5,7 +5,7 @@ import weakref
 from digits_data import load, network, train
 from torch import Tensor, nn
 
-training, validation, _ = load(train=200)
+training, validation, _ = load(train=96)
 model = network(512)
 hidden: list[weakref.ref[Tensor]] = []  # each output of the hidden layer, if it is still there
 model[1].register_forward_hook(lambda _module, _inputs, out: hidden.append(weakref.ref(out)))

@@ -1,4 +1,4 @@
-"""The programs of `examples/buggy`: what each mistake costs is what they print."""
+"""The programs of `examples/buggy`: what each mistake costs is what they print, and the audit finds it in each."""
 
 import contextlib
 import dataclasses
@@ -100,6 +100,21 @@ def test_the_mistake_costs_what_is_said(path, audited):
         assert with_it <= factor * without
     else:
         assert with_it >= factor * max(without, 1e-3)
+
+
+@pytest.mark.parametrize("path", AUDITED, ids=code_of)
+def test_the_audit_finds_the_mistake_and_no_other(path, audited):
+    findings = audited(path).report.findings
+    kind = code_of(path)[:3]
+    assert {f.code for f in findings if f.code.startswith((kind, "TC1"))} == {code_of(path)}
+    named = [place.line for f in findings if f.code == code_of(path) for place in f.places]
+    assert path in {Path(line.path).resolve() for line in named}
+
+
+@pytest.mark.parametrize("path", AUDITED, ids=code_of)
+def test_the_audit_finds_nothing_in_the_twin(path, audited):
+    findings = audited(fixed(path)).report.findings
+    assert [f for f in findings if f.code.startswith("TC1") or f.code == code_of(path)] == []
 
 
 @pytest.mark.parametrize("name", ["tc104_read_too_early", "tc104_read_too_early_fixed"])
