@@ -1,8 +1,10 @@
 """What the programs of `audit_clean` and `audit_unchanged` print of themselves, to be compared bit for bit."""
 
 import atexit
+import copy
 import gc
 import hashlib
+import pickle
 import random
 import signal
 import sys
@@ -57,7 +59,7 @@ def left_behind():
         "hooks": [str(sys.excepthook), str(threading.excepthook), str(sys.unraisablehook), str(gc.callbacks)],
         "finders": [getattr(each, "__name__", type(each).__name__) for each in sys.meta_path],
         "signals": [str(signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)],
-        "threads": sorted(each.name for each in threading.enumerate()),
+        "threads": sorted(t.name for t in threading.enumerate() if not t.name.startswith("QueueFeeder")),
         "settings": [
             torch.get_default_dtype(),
             torch.is_grad_enabled(),
@@ -74,18 +76,19 @@ def left_behind():
     }
 
 
-def _patched():
-    """Functions that stand in a namespace of somebody else's and come from torchcopy."""
-    import copy
-    import pickle
-
+def patchable():
+    """Where an audit could put functions of its own."""
     namespaces = [torch, torch.Tensor, torch.nn.Module, torch.nn.Parameter, torch.nn.functional, torch.autograd]
     namespaces += [torch.optim.Optimizer, *torch.optim.Optimizer.__subclasses__(), torch.serialization, torch.cuda]
     namespaces += [torch.autograd.graph, torch.autograd.Function, torch.utils.data, torch.utils.checkpoint]
     namespaces += [torch.Storage, torch.UntypedStorage, torch.jit, torch.compiler, torch.func]
-    namespaces += [copy, pickle, np, threading, threading.Thread, sys.modules["builtins"], sys, gc]
+    return [*namespaces, copy, pickle, np, threading, threading.Thread, sys.modules["builtins"], sys, gc]
+
+
+def _patched():
+    """Functions that stand in a namespace of somebody else's and come from torchcopy."""
     found = []
-    for namespace in namespaces:
+    for namespace in patchable():
         for name, value in vars(namespace).items():
             function = getattr(value, "__func__", value)
             if isinstance(value, types.ModuleType) or (isinstance(namespace, type) and name == "__module__"):
