@@ -17,5 +17,5 @@ class Images(Dataset):
 
 
 torch.manual_seed(0)
-total = sum(batch.sum() for batch in DataLoader(Images(40), batch_size=8))
-print(float(total))
+images = Images(40)
+print(float(sum(batch.sum() for batch in DataLoader(images, batch_size=8))))

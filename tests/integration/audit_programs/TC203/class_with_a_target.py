@@ -1,4 +1,4 @@
-"""A class keeps the values of the last batch: cloned, then detached in another line."""
+"""A class keeps the values of the last batch: cloned, then detached."""
 
 import torch
 from torch import nn
@@ -11,8 +11,7 @@ class Critic(nn.Module):
 
     def forward(self, x):
         values = self.net(x)
-        copied = values.clone()  # TC203: copied
-        self.last = copied.detach()  # TC203: copied?
+        self.last = values.clone().detach()  # TC203: copied
         return torch.relu_(values)
 
 
