@@ -9,6 +9,7 @@ import transformers
 from audit_shown import show, show_training
 
 transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
 transformers.set_seed(0)
 config = transformers.GPT2Config(vocab_size=32, n_positions=16, n_embd=16, n_layer=2, n_head=2)
 config.loss_type = "ForCausalLM"
@@ -32,6 +33,7 @@ with tempfile.TemporaryDirectory() as folder:
         max_grad_norm=1.0,
     )
     trainer = transformers.Trainer(model, arguments, train_dataset=rows, eval_dataset=rows[:8])
+    trainer.remove_callback(transformers.PrinterCallback)  # it prints times
     trainer.train()
     show(losses=[entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
     show(evaluated=[entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry])
