@@ -311,15 +311,16 @@ class Patches:
             """The tensor without its graph, in the same memory."""
             if not torch.compiler.is_compiling() and auditor.is_on:
                 auditor.saved_values.expose(tensor)
-                if idioms.is_on:
-                    idioms.used(sys._getframe(1), is_set=False)
-            return there.__get__(tensor)
+            made = there.__get__(tensor)
+            if idioms.is_on and auditor.is_on:
+                idioms.taken(sys._getframe(1), made)
+            return made
 
         def write(tensor: Tensor, value: Tensor) -> None:
             if not torch.compiler.is_compiling() and auditor.is_on and isinstance(value, Tensor):
                 auditor.given_data(value, auditor.sites.of(sys._getframe(1)))
                 if idioms.is_on:
-                    idioms.used(sys._getframe(1), is_set=True)
+                    idioms.assigned(sys._getframe(1))
             there.__set__(tensor, value)
 
         return property(read, write, there.__delete__, there.__doc__)

@@ -27,15 +27,21 @@ class DataAttribute:
         self._findings, self._sites, self.is_on = findings, sites, is_on
         self._detached: dict[int, tuple[weakref.ref[Tensor], int]] = {}
 
-    def used(self, frame: FrameType, *, is_set: bool) -> None:
-        """The attribute is read, or set, by the line that `frame` is at."""
+    def taken(self, frame: FrameType, made: Tensor) -> None:
+        """`t.data` has made `made`, at the line that `frame` is at."""
+        self._detached.pop(id(made), None)  # a detached alias too; a write to it is the same mistake
         site = self._own_line(frame)
         if site:
-            what = "setting `.data` replaces the memory" if is_set else "`.data` goes around autograd"
             self._tell(
-                f"{what}: nothing that happens to it is checked",
-                [("set here" if is_set else "taken here", site)],
-                0,
+                "`.data` goes around autograd: what is written through it is not noticed", [("taken here", site)]
+            )
+
+    def assigned(self, frame: FrameType) -> None:
+        """`t.data = value` is called, by the line that `frame` is at."""
+        site = self._own_line(frame)
+        if site:
+            self._tell(
+                "`t.data = …` replaces the memory of a tensor, and autograd is not told", [("set here", site)]
             )
 
     def viewed(self, base: Tensor, views: Iterable[Tensor], *, is_detached: bool) -> None:
@@ -66,14 +72,13 @@ class DataAttribute:
                 self._tell(
                     "a write through a detached alias of a tensor that requires a gradient",
                     [("detached here", made), ("written here", site)],
-                    t.nbytes,
                 )
 
     def _own_line(self, frame: FrameType) -> int:
         return self._sites.of(frame) if self._sites.is_program_code(frame.f_code) else 0
 
-    def _tell(self, message: str, places: list[tuple[str, int]], size: int) -> None:
-        self._findings.add("TC301", message, places, fix=_FIX, size=size)
+    def _tell(self, message: str, places: list[tuple[str, int]]) -> None:
+        self._findings.add("TC301", message, places, fix=_FIX)
 
     def clear(self) -> None:
         """Lets go of everything."""
