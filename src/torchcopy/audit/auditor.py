@@ -111,8 +111,11 @@ class Auditor:
 
     def memory_read(self, tensor: Tensor, storage: int, number: int, frame: FrameType) -> None:
         """An operation is about to read a tensor whose memory others may write to."""
-        with _torch_private.outside_modes(), self.lock:
-            self.numpy_sharing.used(tensor, storage, number, lambda: self.sites.of(frame))
+        with self.lock:
+            due = self.numpy_sharing.due(storage)
+            if due:
+                with _torch_private.outside_modes():
+                    self.numpy_sharing.used(due, tensor, number, lambda: self.sites.of(frame))
 
     def shared(self, first: First, tensor: Tensor, array: Any, frame: FrameType) -> None:
         """An array was made of a tensor, or a tensor of an array, on the same memory."""

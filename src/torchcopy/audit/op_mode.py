@@ -64,7 +64,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._auditor = auditor
         self._plans: dict[Any, OpPlan] = auditor.plans
         self._aliases = auditor.kept_states.aliases
-        self._shared = auditor.numpy_sharing.watched
+        self._shared = auditor.numpy_sharing.reads
         self._pending = auditor.pending_copies
         self._watched = auditor.shared_values.tensors.by_id
         self._sites = auditor.sites
@@ -276,12 +276,16 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._pending and self._auditor.streams is not None and plan.name != "aten::is_pinned":
             read = [t for t in tensors_in(args) if not any(t is each for each in filled)]
             self._auditor.streams.sees(plan, args, kwargs, read, _frame(2))
-        for t in tensors_in(args) if self._shared else ():
-            try:
-                storage = _torch_private.storage_id(t)
-            except RuntimeError:  # sparse tensors and the like have none
-                continue
-            if storage in self._shared and self._auditor.is_on and not any(t is each for each in filled):
+        tensors = list(tensors_in(args)) if self._shared else []
+        try:
+            storages = _torch_private.storage_ids(tensors)
+        except RuntimeError:  # sparse tensors and the like have none
+            tensors = [t for t in tensors if has_storage(t)]
+            storages = _torch_private.storage_ids(tensors)
+        if self._shared.isdisjoint(storages) or not self._auditor.is_on:
+            return
+        for t, storage in zip(tensors, storages, strict=True):
+            if storage in self._shared and not any(t is each for each in filled):
                 self._auditor.memory_read(t, storage, number, _frame(2))
 
     def _see_watched(self, plan: OpPlan, args: Any, targets: list[Tensor]) -> None:

@@ -36,7 +36,7 @@ _COPIED_INTO = frozenset(
 )
 _FILLED = _COPIED_INTO | {f"aten::{name}" for name in ("fill_", "zero_", "_foreach_zero_", "masked_fill_")}
 _MOST_AT_ONE_LINE, _MOST_JUDGED, _MOST_COMPARED = 16, 8, 64
-_OFTEN = 32
+_OFTEN, _MOST_OFTEN = 32, 1024
 _FIX: dict[First, str] = {
     "tensor": "copy on the way: `t.detach().clone().numpy()`, or `t.numpy().copy()`",
     "array": "copy on the way: `torch.tensor(array)`, or `torch.from_numpy(array.copy())`",
@@ -108,6 +108,7 @@ class NumpySharing:
 
     Attributes:
         watched: those that share, by storage; empty most of the time.
+        reads: the storages whose reads are looked at: none that was read a thousand times and never changed.
         names: what the program's text says of names.
     """
 
@@ -117,6 +118,7 @@ class NumpySharing:
         self._findings, self._sites, self._storages, self._saved = findings, sites, storages, saved
         self._copies = copies
         self.watched: dict[int, list[Shared]] = {}
+        self.reads: set[int] = set()
         self._by_root: dict[int, list[Shared]] = {}
         self._told_of: set[int] = set()  # storages whose writes and deaths are told here
         self._raw: set[int] = set()
@@ -130,6 +132,7 @@ class NumpySharing:
         root = _root(array)
         if root is None or tensor.device.type != "cpu" or not has_storage(tensor) or not tensor.nbytes:
             return
+        self._settle(tensor)
         there = list(self.watched.get(_torch_private.storage_id(tensor), ()))
         if first == "array":
             there = self._of_array(root)
@@ -141,7 +144,16 @@ class NumpySharing:
             self._tell_of(tensor)
             self.watched.setdefault(made.storage, []).append(made)
             self._by_root.setdefault(made.root, []).append(made)
+            self.reads.add(made.storage)
             self._storages.sweep_if_due()
+
+    def _settle(self, tensor: Tensor) -> None:
+        """Looks a last time at what arrays that are gone may have written to the memory of a tensor."""
+        for shared in list(self.watched.get(_torch_private.storage_id(tensor), ())):
+            if shared.array() is None:
+                if self._is_there(shared, tensor):
+                    self._has_changed(shared, _torch_private.next_node_number())
+                self.forget(shared)
 
     def exposed(self, tensor: Tensor) -> None:
         """A raw pointer to the memory of `tensor` was handed out: nobody knows how long it is used."""
@@ -188,6 +200,8 @@ class NumpySharing:
                 there.remove(shared)
                 if not there:
                     del table[key]
+        if shared.storage not in self.watched:
+            self.reads.discard(shared.storage)
 
     def gone(self, storage: int) -> None:
         """The memory of a tensor is gone."""
@@ -253,12 +267,20 @@ class NumpySharing:
 
     # --- NumPy writes ---------------------------------------------------------------------------------------------
 
-    def used(self, tensor: Tensor, storage: int, number: int, site: Callable[[], int]) -> None:
+    def due(self, storage: int) -> list[Shared]:
+        """Those whose bytes are to be looked at now that the storage is read: ever more rarely."""
+        there = self.watched.get(storage, ())
+        due = [shared for shared in there if self._is_due(shared)]
+        if all(shared.compared >= _MOST_OFTEN for shared in there):
+            self.reads.discard(storage)
+        return due
+
+    def used(self, due: list[Shared], tensor: Tensor, number: int, site: Callable[[], int]) -> None:
         """An operation is about to read `tensor`: are its bytes what they were?"""
-        for shared in list(self.watched.get(storage, ())):
-            if _torch_private.storage_address(tensor) + shared.offset != shared.address:
+        for shared in due:
+            if not self._is_there(shared, tensor):
                 self.forget(shared)  # the tensor has other memory now
-            elif shared.overlaps(tensor) and self._is_due(shared):
+            elif shared.overlaps(tensor):
                 if self._has_changed(shared, number):
                     self._used_after_change(shared, site())
                 if shared.is_only_the_tensors():
@@ -278,6 +300,11 @@ class NumpySharing:
             if shared.is_only_the_tensors():
                 self.forget(shared)
             del held
+
+    def _is_there(self, shared: Shared, tensor: Tensor) -> bool:
+        """Whether a tensor of the storage still has the bytes that were shared."""
+        there = _torch_private.storage_address(tensor) + shared.offset == shared.address
+        return there and tensor.untyped_storage().nbytes() >= shared.offset + shared.size
 
     def _is_due(self, shared: Shared) -> bool:
         shared.compared += 1
@@ -357,7 +384,7 @@ class NumpySharing:
 
     def clear(self) -> None:
         """Lets go of everything."""
-        for table in (self.watched, self._by_root, self._told_of, self._raw):
+        for table in (self.watched, self.reads, self._by_root, self._told_of, self._raw):
             table.clear()
 
 
