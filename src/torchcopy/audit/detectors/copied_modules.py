@@ -140,9 +140,11 @@ class CopiedModules:
             return None
         before = (mode.foreign, mode.inside, mode.refused)
         given = _given(itertools.chain(args, kwargs.values()))
-        foreign = {number: each for number, each in copy.foreign.items() if number not in given}
-        mode.foreign = {**mode.foreign, **foreign}
-        mode.inside = mode.inside | copy.inside
+        foreign = copy.foreign
+        if not foreign.keys().isdisjoint(given):
+            foreign = {number: each for number, each in foreign.items() if number not in given}
+        mode.foreign = {**mode.foreign, **foreign} if mode.foreign else foreign
+        mode.inside = mode.inside | copy.inside if mode.inside else copy.inside
         mode.refused = {**mode.refused, **{id(each.child()): (each, copy) for each in copy.all_refused}}
 
         def ends() -> None:

@@ -55,7 +55,7 @@ class _Bound:
             if self._module is None or self._module() is not value:
                 self._module = weakref.ref(value)
                 self._owner.modules.watch(value, self)
-        else:
+        elif not self.is_told and self.reads <= _MOST_READS:
             self._tensors = {id(t): weakref.ref(t) for t in tensors_of(value)}
             for t in tensors_of(value):
                 self._owner.tensors.watch(t, self)
@@ -87,9 +87,12 @@ class _Bound:
     def read(self, tensor: Tensor, plan: OpPlan, args: Any, targets: list[Tensor]) -> None:
         """One of the tensors is read: is it compared with itself, by this name?"""
         del targets
-        if plan.name not in _COMPARE or self.reads > _MOST_READS or self.is_told:
+        if plan.name not in _COMPARE:
             return
         self.reads += 1
+        if self.is_told or self.reads > _MOST_READS:
+            self._owner.tensors.leave(self)
+            return
         with _torch_private.outside_modes():
             is_compared = any((a is tensor or b is tensor) and _is_same_memory(a, b) for a, b in _pairs(args))
         if not is_compared or _torch_private.running_node() is not None:
