@@ -291,3 +291,18 @@ def test_looking_up_names_keeps_no_local_value_alive(tmp_path):
     )
     findings, _ = audited(source, tmp_path)
     assert hazards(findings) == []
+
+
+def test_a_shallow_copy_in_each_of_many_steps_fills_no_table():
+    net = nn.Linear(2, 2)
+    with tc.audit() as audit:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(1500):
+            with torch.no_grad():
+                copy.copy(net)(torch.ones(1, 2))
+        net(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        shared = audit._auditor.shared_values
+        assert len(shared.shallow_copies._shared) <= 1024
+        assert len(shared.modules.by_id) <= 16
+    assert audit.report.hazards == ()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..op_mode import OpMode
 
 MESSAGE = "{what} shares its values with what it was to be a copy of: they were overwritten before it was used"
-_MOST_WATCHED = 256
+_MOST_WATCHED, _MOST_SHARED = 256, 1024
 _Items = dict[Any, Any]
 
 
@@ -154,7 +154,7 @@ class ShallowCopies:
     ) -> None:
         self._findings, self.sites, self.names, self._storages = findings, sites, names, storages
         self.tensors, self._modules = tensors, modules
-        self._shared: dict[int, _SharedModules] = {}
+        self._shared: list[_SharedModules] = []
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
@@ -175,7 +175,9 @@ class ShallowCopies:
         shared.size = sum(t.nbytes for t in tensors)
         for t in tensors[:_MOST_WATCHED]:
             self._storages.watch(t, shared)
-        self._shared[id(shared)] = shared
+        if len(self._shared) >= _MOST_SHARED:  # those that are gone and were not used wrongly have nothing to tell
+            self._shared = [each for each in self._shared if each.uses or each.made() is not None][-_MOST_SHARED:]
+        self._shared.append(shared)
         for module in (original, made):
             self._modules.watch(module, _Side(self, shared))
 
@@ -235,7 +237,7 @@ class ShallowCopies:
 
     def finish(self) -> None:
         """Reports the modules: only now it is known that they were not meant to share their weights."""
-        for shared in self._shared.values():
+        for shared in self._shared:
             if shared.is_trained and not shared.is_on_purpose:
                 for used, count in shared.uses.items():
                     self.tell(
