@@ -19,6 +19,7 @@ from .modes import (
     is_observed,
     is_traced,
     outside_modes,
+    without_function_modes,
     without_torch_function,
 )
 from .profiling import profiled_allocations, profiler_is_running, wake_profiler
@@ -36,7 +37,7 @@ from .storages import (
     storages_and_ids,
 )
 from .version_counters import shares_version_counter
-from .watched import BACKWARD, compiled_calls, compiled_function
+from .watched import BACKWARD, compiled_calls, compiled_function, never_compile
 
 __all__ = [
     "foreach_copy_",
@@ -49,6 +50,7 @@ __all__ = [
     "strict_lazy_clone",
     "strict_lazy_clones",
     "outside_modes",
+    "without_function_modes",
     "without_torch_function",
     "below_autograd",
     "in_dispatch_mode",
@@ -84,6 +86,7 @@ __all__ = [
     "BACKWARD",
     "compiled_calls",
     "compiled_function",
+    "never_compile",
     "digest",
     "held_storage",
     "is_constant",

@@ -29,6 +29,11 @@ def without_torch_function() -> Iterator[None]:
         yield
 
 
+def without_function_modes() -> Any:
+    """A context in which neither subclasses nor function modes of the caller's see what is asked of tensors."""
+    return _C.DisableTorchFunction()
+
+
 @contextmanager
 def below_autograd() -> Iterator[None]:
     """Runs the body as under `torch.no_grad()`, and unseen by subclasses and function modes: a tenth faster."""

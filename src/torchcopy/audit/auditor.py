@@ -38,6 +38,7 @@ class Auditor:
         is_on: whether it still looks; False after the steps that were to be audited, and in forked children.
         started: when, in seconds of `time.perf_counter`.
         steps: how many optimizer steps were taken so far.
+        to_the_end: whether the program ends with the audit: what was not written until then never is.
         lock: held while a table is changed that several threads may change.
     """
 
@@ -46,6 +47,7 @@ class Auditor:
         self.started = perf_counter()
         self.steps = self.audited_steps = 0
         self.first_steps = first_steps
+        self.to_the_end = False
         self.lock = threading.RLock()
         self.plans: dict[Any, OpPlan] = {}
         self.opaque: dict[str, int] = {}
@@ -53,7 +55,7 @@ class Auditor:
         self.findings = FindingLog(self.sites)
         self.storages = WatchedStorages()
         self.copies = CopyLog(self.storages)
-        self.saved_values = SavedValues(self.findings, self.line_of_node)
+        self.saved_values = SavedValues(self.findings, self.line_of_node, self.sites.is_gradcheck)
         self.kept_states = KeptStates(self.findings, self.storages)
         self.kept_graphs = KeptGraphs(self.findings, self.sites, self.line_of_node)
         self.pinned_bases = PinnedBases(self.findings)
@@ -119,15 +121,16 @@ class Auditor:
 
     def shared(self, first: First, tensor: Tensor, array: Any, frame: FrameType) -> None:
         """An array was made of a tensor, or a tensor of an array, on the same memory."""
-        self.exposed(tensor)
         with _torch_private.outside_modes(), self.lock:
+            self.exposed(tensor)
             self.numpy_sharing.shared(first, tensor, array, self.sites.of(frame), frame)
 
     def exposed_for_good(self, tensor: Tensor) -> None:
         """A raw pointer to the memory of `tensor` was handed out."""
-        self.exposed(tensor)
-        with self.lock:
-            self.numpy_sharing.exposed(tensor)
+        with _torch_private.outside_modes(), self.lock:
+            if has_storage(tensor):
+                self.exposed(tensor)
+                self.numpy_sharing.exposed(tensor)
 
     def backward_begins(self, roots: list[Tensor], inputs: list[Tensor], site: int) -> None:
         """A backward is about to run."""
@@ -137,7 +140,7 @@ class Auditor:
             self.saved_values.before_backward(roots, inputs, site)
 
     def wrote_statistics(self, targets: list[Tensor], site: int, number: int) -> None:
-        """A batch norm has written its running statistics. Autograd need not know: it uses them in evaluation only."""
+        """A batch norm has written its running statistics, which autograd uses in evaluation only."""
         storages = _storages(targets)
         if not self.storages.dependents.keys().isdisjoint(storages):
             with self.lock:
@@ -157,6 +160,10 @@ class Auditor:
             for each in self.storages.dependents.get(_torch_private.storage_id(tensor), ()):
                 if isinstance(each, LiveCopy):
                     each.decide("unknown")
+
+    def waited(self, site: int, tensor: Tensor) -> None:
+        """The program has waited for numbers of a tensor."""
+        self.waste.waited(site, tensor.nbytes, self.steps, on_device=tensor.device.type != "cpu")
 
     def ran_compiled(self, name: str) -> None:
         """A compiled function is called: what it writes is not seen."""
@@ -204,7 +211,7 @@ class Auditor:
                 mode.finish()
             self.kept_graphs.look(sys._getframe())
             self.pinned_bases.look(last=True)
-            self.copies.finish()
+            self.copies.finish("redundant" if self.to_the_end else "unknown")
             self.kept_graphs.finish()
             self.kept_states.finish()
             self.numpy_sharing.finish()

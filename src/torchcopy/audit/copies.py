@@ -19,11 +19,12 @@ _SMALL_PART = 16  # a copy of so small a part of its source's memory lets the re
 class Tally:
     """The copies of one kind that one line has made, added up."""
 
-    __slots__ = ("bytes", "count", "counts", "seconds", "site", "status_bytes", "status_seconds")
+    __slots__ = ("bytes", "count", "counts", "of_detached", "seconds", "site", "status_bytes", "status_seconds")
 
     def __init__(self, site: int) -> None:
         self.site = site
         self.count = self.bytes = 0
+        self.of_detached = 0  # how many were made of what was detached just before, as `torch.tensor(t)` does
         self.seconds = 0.0
         self.counts: dict[Status, int] = dict.fromkeys(STATUSES, 0)
         self.status_bytes: dict[Status, int] = dict.fromkeys(STATUSES, 0)
@@ -125,23 +126,39 @@ class CopyLog:
         return found
 
     def copied(
-        self, site: int, kind: Kind, source: Tensor, target: Tensor, seconds: float, at: float
+        self,
+        site: int,
+        kind: Kind,
+        source: Tensor,
+        target: Tensor,
+        seconds: float,
+        at: float,
+        *,
+        detached: bool = False,
     ) -> LiveCopy | None:
         """Notes a copy into new memory. Returns it if it is open whether it is needed."""
         size = target.nbytes
         tally = self.tally(site, kind)
         tally.add(size, seconds)
+        tally.of_detached += detached
         self.timeline.add(at, size)
         if kind == "clone":
             part = source.untyped_storage().nbytes() >= _SMALL_PART * max(size, 1)
             live = LiveCopy(self, tally, size, seconds, part)
             live.source = self.storages.watch(source, live)
+            self._settle_latest(live.source)
             live.target = self.storages.watch(target, live)
             if self.is_exposed(live.source) or self.is_exposed(live.target):
                 live.decide("unknown")
             return live
         tally.decide("repeated" if self._is_repeated(source, target) else "needed", size, seconds)
         return None
+
+    def _settle_latest(self, source: int) -> None:
+        """Decides the latest copies of a storage that have died while it lives: later, it may be dead too."""
+        for each in self.storages.dependents[source][-4:]:
+            if isinstance(each, LiveCopy) and each.target and not self.storages.is_alive(each.target):
+                each.decide("redundant")
 
     def wrote(self, site: int, kind: Kind, size: int, seconds: float, at: float) -> None:
         """Notes a copy into memory that was there before, or into a file."""
@@ -166,12 +183,12 @@ class CopyLog:
         known.seen.add(made)
         return False
 
-    def finish(self) -> None:
-        """The audit is over: what is not decided stays open."""
+    def finish(self, status: Status = "unknown") -> None:
+        """The audit is over: what is not decided stays open, or is what `status` says."""
         self.storages.sweep()
         for each in self.storages.all_dependents():
             if isinstance(each, LiveCopy):
-                each.decide("unknown")
+                each.decide(status)
 
     def as_records(self, sites: Sites) -> tuple[CopySite, ...]:
         """The table, most bytes first; equal lines of different calls are one."""

@@ -30,9 +30,10 @@ _frame = sys._getframe
 class _LastCopy:
     """The copy that was made last, as long as nothing but views of it were made since."""
 
-    __slots__ = ("made", "seconds", "site", "size", "storage", "weak")
+    __slots__ = ("is_lossy", "kind", "made", "seconds", "site", "size", "storage", "weak")
 
-    def __init__(self, made: Tensor, site: int, seconds: float) -> None:
+    def __init__(self, made: Tensor, kind: Kind, site: int, seconds: float) -> None:
+        self.kind, self.is_lossy = kind, False
         self.made = weakref.ref(made)
         self.storage = _torch_private.storage_id(made)
         self.weak = _torch_private.weak_storages((made,))[0]
@@ -73,6 +74,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._rewritten: tuple[_LastCopy, int] | None = None
         self.lines = NodeLines(auditor.made_many_nodes)
         self._is_entered = False
+        self._detached = 0
         self.within = ""
         self.saved: dict[int, int] | None = None
         self.foreign: dict[int, Foreign] = {}
@@ -127,6 +129,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.lines.made(self._next, self._sites.of(_frame(1)))
             self._next = number
         if plan.is_view and self._auditor.is_on:
+            self._detached = id(out) if plan.name == "aten::detach" else 0
             self._see_view(plan, args, out)
         return out
 
@@ -163,13 +166,14 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if plan.has_statistics:
             auditor.wrote_statistics(statistics_of(plan, args), site, number)
         if plan.copy is not None:
-            self._copied(plan, args, out, site, start, end)
+            with _torch_private.without_function_modes():
+                self._copied(plan, args, out, site, start, end)
             if auditor.streams is not None:
                 auditor.streams.copied(plan, args, kwargs, out, site)
         elif plan.reads_scalar:
             if self._pending and auditor.streams is not None:
                 auditor.streams.has_asked(args[0])
-            auditor.waste.waited(site, args[0].nbytes, on_device=args[0].device.type != "cpu")
+            auditor.waited(site, args[0])
         return out
 
     def _passed_on(self, plan: OpPlan, func: Any, args: Any, kwargs: Any) -> Any:
@@ -194,7 +198,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             number = _torch_private.node_number(node)
             line = self._auditor.line_of_node(number)
             if line:
-                return line
+                return self._sites.in_backward(line)
         return self._sites.of(frame)
 
     def _copied(self, plan: OpPlan, args: Any, out: Any, site: int, start: float, end: float) -> None:
@@ -204,25 +208,28 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             sources = args[1] if isinstance(args[1], Tensor) else None
             if self._last is not None and sources is not None and self._is_last(sources):
                 self._rewritten = (self._last, site)
+                self._last.is_lossy = False
                 self._last = None
             else:
                 self._drop_last()
-            size = sum(t.nbytes for t in tensors_in(args[:1]))
+            size = sum(t.nbytes for t in tensors_in(args[:1]) if _is_plain(t))
             auditor.copies.wrote(site, "into", size, seconds, at)
             return
         source = args[0]
         if self.within or not (isinstance(out, Tensor) and _is_plain(source) and _is_plain(out)):
             self._drop_last()
             return
+        kind = kind_of_copy(source, out)
         if self._last is not None and self._is_last(source):
             self._rewritten = (self._last, site)
+            self._last.is_lossy = self._last.kind == kind == "conversion"  # `x.half().float()` rounds
             self._last = None
         else:
             self._drop_last()
         with auditor.lock:
-            auditor.copies.copied(site, _kind(source, out), source, out, seconds, at)
+            auditor.copies.copied(site, kind, source, out, seconds, at, detached=id(source) == self._detached)
             auditor.storages.sweep_if_due()
-        self._last = _LastCopy(out, site, seconds)
+        self._last = _LastCopy(out, kind, site, seconds)
 
     # --- what follows upon a copy ---------------------------------------------------------------------------------
 
@@ -245,7 +252,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._rewritten is not None:
             first, second = self._rewritten
             self._rewritten = None
-            if first.is_gone():
+            if first.is_gone() and not first.is_lossy:
                 auditor.waste.copied_twice(first.site, second, first.size, first.seconds)
             first.forget()
         last = self._last
@@ -306,13 +313,16 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         idioms = self._auditor.shared_values.data_attribute
         if idioms.is_on:
             idioms.viewed(base, views, is_detached=plan.name == "aten::detach")
-        if plan.name in _PARTS and _is_plain(base):
-            pinned = self._auditor.pinned_bases
-            for view in views:
-                if 16 * view.nbytes <= base.nbytes:
-                    pinned.viewed(base, view, self._sites.of(_frame(2)))
+        if plan.name in _PARTS and type(base) is Tensor:
+            with _torch_private.without_function_modes():
+                if _is_plain(base):
+                    pinned = self._auditor.pinned_bases
+                    for view in views:
+                        if 16 * view.nbytes <= base.nbytes:
+                            pinned.viewed(base, view, self._sites.of(_frame(2)))
 
 
+_PLAIN = frozenset({Tensor, torch.nn.Parameter})
 _PARTS = frozenset(
     f"aten::{name}"
     for name in "slice select narrow split split_with_sizes unbind as_strided diagonal chunk unfold".split()
@@ -331,10 +341,11 @@ def _move_versions(targets: list[Tensor], before: int) -> None:
 
 
 def _is_plain(t: Tensor) -> bool:
-    return t.layout is torch.strided and t.device.type != "meta" and has_storage(t)
+    return type(t) in _PLAIN and t.layout is torch.strided and t.device.type != "meta" and has_storage(t)
 
 
-def _kind(source: Tensor, made: Tensor) -> Kind:
+def kind_of_copy(source: Tensor, made: Tensor) -> Kind:
+    """What a copy into new memory changes."""
     if source.device != made.device:
         return "transfer"
     if source.dtype != made.dtype:

@@ -28,7 +28,7 @@ _METADATA = frozenset(
         "requires_grad_ set_data rename_ _resize_output_ _coalesced_ record_stream"
     ).split()
 )
-# Statistics that a batch norm writes in training, though its schema does not say so: positions, and that of the flag.
+# What a batch norm writes in training, though its schema does not say so: positions, and that of the flag.
 _STATISTICS = {
     f"aten::{name}": ((3, 4), 5)
     for name in ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_batch_norm_impl_index")

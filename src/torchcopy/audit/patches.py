@@ -55,6 +55,7 @@ class Patches:
         self._wrap(Tensor, "__deepcopy__", self._deepcopy)
         self._wrap(nn.Parameter, "__deepcopy__", self._deepcopy)
         self._wrap(Tensor, "__reduce_ex__", self._reduce)
+        self._wrap(Tensor, "tolist", self._tolist)
         MemoryPatches(self._auditor, self._mode).install(self._wrap)
         self._wrap(threading.Thread, "_bootstrap_inner", self._thread)
         self._replace(Tensor, "data", self._data())
@@ -160,6 +161,7 @@ class Patches:
         found = _torch_private.compiled_calls()
         if found is not None and not self._sees_compiled_calls:
             self._sees_compiled_calls = True
+            _torch_private.never_compile(__package__)
             self._wrap(*found, self._compiled_call)
 
     def _compiled_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -300,6 +302,16 @@ class Patches:
 
         return __reduce_ex__
 
+    def _tolist(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        auditor = self._auditor
+
+        def tolist(tensor: Tensor) -> Any:
+            if self._mode() is not None:
+                auditor.waited(auditor.sites.of(sys._getframe(1)), tensor)
+            return original(tensor)
+
+        return tolist
+
     # --- other ways to the memory ---------------------------------------------------------------------------------
 
     def _data(self) -> property:
@@ -309,7 +321,7 @@ class Patches:
 
         def read(tensor: Tensor) -> Any:
             """The tensor without its graph, in the same memory."""
-            if not torch.compiler.is_compiling() and auditor.is_on:
+            if self._mode() is not None:
                 auditor.saved_values.expose(tensor)
             made = there.__get__(tensor)
             if idioms.is_on and auditor.is_on:
@@ -317,7 +329,7 @@ class Patches:
             return made
 
         def write(tensor: Tensor, value: Tensor) -> None:
-            if not torch.compiler.is_compiling() and auditor.is_on and isinstance(value, Tensor):
+            if self._mode() is not None and isinstance(value, Tensor):
                 auditor.given_data(value, auditor.sites.of(sys._getframe(1)))
                 if idioms.is_on:
                     idioms.assigned(sys._getframe(1))

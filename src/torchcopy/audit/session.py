@@ -36,6 +36,7 @@ class Audit(contextlib.ContextDecorator):
 
     Attributes:
         report: what was found; while it runs, what was found so far.
+        is_whole_program: whether the program ends with the audit, so that what was not written until then never is.
 
     Args:
         select: codes to look for, or their beginnings: `["TC1", "TC201"]`. None for all that are on by themselves.
@@ -78,6 +79,7 @@ class Audit(contextlib.ContextDecorator):
         self._stack = contextlib.ExitStack()
         self._ended_by = ""
         self._program = ""
+        self.is_whole_program = False
 
     def _recreate_cm(self) -> Self:
         """A decorated function is audited anew in each call; the report is that of the last one."""
@@ -113,6 +115,7 @@ class Audit(contextlib.ContextDecorator):
         if kind is not None and self._auditor is not None:
             self._ended_by = "".join(f"{kind.__name__}: {error}".splitlines()[:1])
         if self._auditor is not None:
+            self._auditor.to_the_end = self.is_whole_program and self._auditor.first_steps is None
             try:
                 self._auditor.stop()
             finally:

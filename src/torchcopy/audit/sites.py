@@ -22,6 +22,8 @@ _INSTALLED = tuple(
     {str(Path(sysconfig.get_path(name))) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 _GRAPH_CODE = "<eval_with_key>"  # what torch.fx makes of a graph
+_BY_AUTOGRAD = -1
+_START = os.getcwd()  # noqa: PTH109  # programs may go elsewhere
 _Key = tuple[int, int, int]  # a code object, the instruction in it, and the function of a library that it called
 
 
@@ -78,6 +80,18 @@ class Sites:
         self._lines[number] = line
         return number
 
+    def in_backward(self, number: int) -> int:
+        """The same line, for what autograd has done on its behalf."""
+        identity, instruction, _ = self._keys[number]
+        key = (identity, instruction, _BY_AUTOGRAD)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+            if not identity:
+                self._lines[found] = self._lines[number]
+        return found
+
     def is_program_code(self, code: CodeType) -> bool:
         """Whether a code object is the program's own."""
         kind = self._kinds.get(id(code))
@@ -117,6 +131,11 @@ class Sites:
     def through(self, number: int) -> CodeType | None:
         """The function of a library that the line was in."""
         return self._codes.get(self._keys[number][2])
+
+    def is_gradcheck(self, number: int) -> bool:
+        """Whether `torch.autograd.gradcheck` was at work: it changes its inputs a little, and puts them back."""
+        through = self.through(number)
+        return through is not None and Path(through.co_filename).name == "gradcheck.py"
 
     def line(self, number: int) -> SourceLine:
         """The line in full."""
@@ -165,7 +184,7 @@ def shown_path(path: str) -> str:
     if path.startswith("<"):
         return path
     try:
-        relative = os.path.relpath(path)
+        relative = os.path.relpath(path, _START)
     except ValueError:  # another drive
         return path
     return path if relative.startswith(os.pardir) else relative

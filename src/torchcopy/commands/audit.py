@@ -131,7 +131,9 @@ class _AuditedRun:
     def _make_audit(self) -> Any:
         from ..audit.session import Audit
 
-        return Audit(**self.options)
+        audit = Audit(**self.options)
+        audit.is_whole_program = True
+        return audit
 
     def _report(self, waiting: Any, seconds: float) -> Report:
         from ..audit.records import Report

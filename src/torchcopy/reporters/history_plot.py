@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._errors import InputError
+from .._output_files import check_writable
 from .._tensors import format_bytes
-from ..bench.preflight import PLOT_SUFFIXES, check_writable, has_matplotlib
+from ..bench.preflight import PLOT_SUFFIXES, has_matplotlib
 from ..history.comparing.movement import Movement, movement
 from ..history.overview import HistoryOverview, TakenSnapshot, overview
 from .bench_plot import LIGHT, Palette

@@ -8,6 +8,7 @@ import dataclasses
 import gc
 import linecache
 import sys
+import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from itertools import compress
@@ -53,6 +54,8 @@ class KeptGraphs:
         self._told: dict[int, Found] = {}
         self._unused: dict[int, Unused] = {}
         self._ran_backward = False
+        self._thread, self._is_off = threading.get_ident(), False
+        self._before: dict[int, tuple[int, int]] = {}  # by line, at the last look: oldest iteration, how many
 
     def ran_backward(self) -> None:
         """A backward has run, of whatever kind: the program uses its graphs."""
@@ -60,6 +63,9 @@ class KeptGraphs:
 
     def iteration_ended(self, *, by_step: bool, frame: FrameType | None) -> None:
         """A step was taken, or a backward was run."""
+        if threading.get_ident() != self._thread:
+            self._is_off = True  # each thread numbers its nodes by itself: iterations cannot be told apart
+            return
         if by_step and not self._by_step:
             self._by_step = True
             self._ends.clear()
@@ -73,7 +79,7 @@ class KeptGraphs:
 
     def look(self, frame: FrameType | None) -> None:
         """Looks at all tensors of the program that have a graph."""
-        if len(self._ends) < _FEWEST:
+        if len(self._ends) < _FEWEST or self._is_off:
             return
         kept: dict[int, list[Tensor]] = defaultdict(list)
         for t in _with_graph():
@@ -85,7 +91,10 @@ class KeptGraphs:
             if not site:
                 continue
             steps = {self._iteration_of(_torch_private.node_number(t.grad_fn)) for t in tensors}
-            if len(steps) > least:
+            oldest, count = self._before.get(site, (-1, 0))
+            self._before[site] = min(steps), len(steps)
+            grows = oldest == min(steps) and count < len(steps) and len(steps) >= _FEWEST
+            if len(steps) > least or grows:
                 self._tell(site, tensors, len(steps), frame)
             else:
                 self._look_along(site, tensors, least, frame)

@@ -27,8 +27,10 @@ class SavedValues:
         exposed: storages that are written through another version counter than that of their tensors.
     """
 
-    def __init__(self, findings: FindingLog, line_of_node: Callable[[int], int]) -> None:
-        self._findings, self._line_of_node = findings, line_of_node
+    def __init__(
+        self, findings: FindingLog, line_of_node: Callable[[int], int], puts_back: Callable[[int], bool]
+    ) -> None:
+        self._findings, self._line_of_node, self._puts_back = findings, line_of_node, puts_back
         self.writes: dict[int, tuple[int, int]] = {}
         self.newest = -1
         self.exposed: set[int] = set()
@@ -113,7 +115,7 @@ class SavedValues:
         if not has_storage(value):
             return 0
         at, site = self.writes.get(_torch_private.storage_id(value), (-1, 0))
-        return site if at > number else 0
+        return site if at > number and not self._puts_back(site) else 0
 
 
 def nodes_from(roots: Iterable[Tensor]) -> list[Any]:

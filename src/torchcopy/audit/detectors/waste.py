@@ -17,7 +17,9 @@ from ..storages import WatchedStorages, Write
 _REPEATED_LEAST = 2  # the third conversion of an unchanged tensor is the second that was not needed
 _DEEPCOPIES_LEAST = 3
 _SYNCS_LEAST, _SYNCS_A_STEP = 100, 16
+_SYNCS_BETWEEN_STEPS = 400
 _DEVICE_SYNCS_LEAST = 10
+_STEPS_A_DEEPCOPY = 8  # what is copied more rarely than that is in no hot loop
 _LOOKED_FOR = (
     "looked for: writes by any operation, through any view, by optimizers, and from other threads that were audited"
 )
@@ -31,6 +33,9 @@ class Counted:
     bytes: int = 0
     seconds: float = 0.0
     on_device: int = 0
+    step: int = -1
+    since_step: int = 0
+    most_in_a_step: int = 0
 
 
 class DeepCopied:
@@ -107,18 +112,23 @@ class Waste:
                 self._deepcopied = {s: d for s, d in self._deepcopied.items() if self._storages.is_alive(s)}
         times.again(site)
 
-    def waited(self, site: int, size: int, *, on_device: bool) -> None:
-        """A number of Python's was asked of a tensor."""
+    def waited(self, site: int, size: int, steps: int, *, on_device: bool) -> None:
+        """Numbers of Python's were asked of a tensor, after so many steps of optimizers."""
         counted = self.syncs.setdefault(site, Counted())
         counted.count += 1
         counted.bytes += size
         counted.on_device += on_device
+        if counted.step != steps:
+            counted.step, counted.since_step = steps, 0
+        counted.since_step += 1
+        counted.most_in_a_step = max(counted.most_in_a_step, counted.since_step)
 
     # --- at the end -----------------------------------------------------------------------------------------------
 
     def finish(self, steps: int) -> None:
         """Reports what the sums say."""
-        deep = {site for site, most in self._most_of_one.items() if most >= _DEEPCOPIES_LEAST}
+        least = max(_DEEPCOPIES_LEAST, steps // _STEPS_A_DEEPCOPY)
+        deep = {site for site, most in self._most_of_one.items() if most >= least}
         for site in deep:
             counted = self._deepcopies[site]
             calls = self._most_of_one[site]
@@ -158,7 +168,7 @@ class Waste:
             if kind in ("into", "serialisation") or not self._sites.is_direct(site):
                 continue
             name = called_name(self._sites.call(site))
-            if name not in ("tensor", "new_tensor"):
+            if name not in ("tensor", "new_tensor") or not tally.of_detached:
                 continue
             found.add(site)
             self._findings.add(
@@ -168,7 +178,7 @@ class Waste:
                 fix="say what is meant: `t.detach().clone()`, or `t.to(…)`",
                 size=tally.bytes,
                 seconds=tally.seconds,
-                count=tally.count,
+                count=tally.of_detached,
             )
         return found
 
@@ -179,6 +189,8 @@ class Waste:
                 continue
             if not self._is_direct(site):
                 continue
+            if not tally.of_detached and called_name(self._sites.call(site)) == "tensor":
+                continue  # of an array or a list: what may be written there is not seen
             total = tally.counts["redundant"]
             self._findings.add(
                 "TC201",
@@ -209,7 +221,8 @@ class Waste:
     def _syncs(self, steps: int) -> None:
         for site, counted in self.syncs.items():
             least = _DEVICE_SYNCS_LEAST if counted.on_device else max(_SYNCS_LEAST, _SYNCS_A_STEP * steps)
-            if counted.count >= least and self._is_direct(site):
+            hot = counted.count >= least or counted.most_in_a_step >= _SYNCS_BETWEEN_STEPS
+            if hot and self._is_direct(site):
                 self._findings.add(
                     "TC207",
                     "a number is asked of a tensor again and again: the program waits for each",
