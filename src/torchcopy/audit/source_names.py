@@ -139,7 +139,14 @@ class SourceNames:
                     taken.setdefault(name, []).append(value)
                     if value is not None and _is_snapshot(name) and isinstance(node, (ast.Assign, ast.AnnAssign)):
                         found += self._binding(path, node, name, value, parents)
-        return [b for b in found if all(_may_stay(value) for value in taken[b.name])]
+        meant = {name for node in ast.walk(tree) if (name := _given_to_optimizer(node))}
+        return [
+            b
+            for b in found
+            if b.name not in meant
+            and all(_may_stay(value) for value in taken[b.name])
+            and not any(value is not None and _dotted(value) == b.name for value in taken.get(b.other, ()))
+        ]
 
     @staticmethod
     def _binding(
@@ -246,6 +253,16 @@ def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
         yield from ((each, None) for each in ast.walk(node.target) if isinstance(each, (ast.Name, ast.Attribute)))
     elif isinstance(node, ast.withitem) and node.optional_vars is not None:
         yield node.optional_vars, None
+
+
+def _given_to_optimizer(node: ast.AST) -> str:
+    """The name in `SGD(name.parameters(), …)`: what it has is trained by this name, on purpose."""
+    if not (isinstance(node, ast.Call) and node.args and _dotted(node.func).rpartition(".")[2][:1].isupper()):
+        return ""
+    given = node.args[0]
+    return (
+        _dotted(given.func.value) if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) else ""
+    )
 
 
 def _may_stay(value: ast.expr | None) -> bool:

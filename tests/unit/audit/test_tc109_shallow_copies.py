@@ -212,6 +212,17 @@ for _ in range(4):
     + "old = list(net.parameters())\n"
     + train("net")
     + "for p, q in zip(net.parameters(), old):\n    assert torch.equal(p, q)\n",
+    "the best of several, which is trained on": NET
+    + "lowest = 1e9\nfor net in [nn.Linear(4, 2), nn.Linear(4, 2)]:\n"
+    + "    loss = net(torch.ones(1, 4)).square().sum().item()\n"
+    + "    if loss < lowest:\n        lowest = loss\n        best_net = net\nnet = best_net\n"
+    + train("net")
+    + NO_GRAD.format("best_net(torch.ones(1, 4))"),
+    "trained by the name that it has": NET
+    + "ref_net = net\n"
+    + train("ref_net")
+    + "net(torch.randn(8, 4))\n"
+    + NO_GRAD.format("ref_net(torch.ones(1, 4))"),
     "a frozen part by name": NET
     + "frozen = net[0]\nhead = net[2]\n"
     + train("head")
