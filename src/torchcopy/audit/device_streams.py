@@ -69,6 +69,10 @@ class DeviceStreams:
 
     def copied(self, plan: OpPlan, args: Any, kwargs: Any, out: Any, site: int) -> None:
         """A copy was made; was it from a device, or to one?"""
+        with _torch_private.without_torch_function():
+            self._copied(plan, args, kwargs, out, site)
+
+    def _copied(self, plan: OpPlan, args: Any, kwargs: Any, out: Any, site: int) -> None:
         for source, target in _pairs(plan, args, out):
             on_host = target.device.type == "cpu"
             device = source.device if on_host else target.device
@@ -103,11 +107,10 @@ class DeviceStreams:
 
     def read(self, tensor: Tensor, site: Callable[[], int]) -> None:
         """The host reads a tensor."""
-        if has_storage(tensor):
-            storage = _torch_private.storage_id(tensor)
+        with _torch_private.without_torch_function(), self._auditor.lock:
+            storage = _torch_private.storage_id(tensor) if has_storage(tensor) else 0
             if storage in self.reads.pending:
-                with self._auditor.lock:
-                    self.reads.read(storage, first_byte(tensor), span_bytes(tensor), site())
+                self.reads.read(storage, first_byte(tensor), span_bytes(tensor), site())
 
     def array_made(self, tensor: Tensor, array: Any, site: int) -> None:
         """`tensor.numpy()` has returned `array`."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import _torch_private
 from .._tensors import first_byte, has_storage
 from .auditor import Auditor
 from .op_mode import OpMode
@@ -109,7 +110,7 @@ class MemoryPatches:
     def _raw(self, original: Call) -> Call:
         def __dlpack__(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             capsule = original(tensor, *args, **kwargs)
-            if self._mode() is not None and has_storage(tensor):
+            if self._mode() is not None:
                 self._auditor.exposed_for_good(tensor)
             return capsule
 
@@ -123,8 +124,8 @@ class MemoryPatches:
             address = original(tensor)
             if self._mode() is not None:
                 frame = sys._getframe(1)
-                by_program = sites.is_program_code(frame.f_code) and has_storage(tensor)
-                if by_program and not auditor.numpy_sharing.names.only_shows(sites.of(frame)):
+                shows = auditor.numpy_sharing.names.only_shows
+                if sites.is_program_code(frame.f_code) and not shows(sites.of(frame)):
                     auditor.exposed_for_good(tensor)
             return address
 
@@ -136,6 +137,7 @@ def share_memory(tensor: Any, array: Any) -> bool:
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(array, numpy.ndarray) or not isinstance(tensor, Tensor):
         return False
-    if tensor.device.type != "cpu" or not has_storage(tensor) or not tensor.nbytes:
-        return False
-    return bool(array.__array_interface__["data"][0] == first_byte(tensor))
+    with _torch_private.outside_modes():  # a subclass is not to see that its tensor is asked
+        if tensor.device.type != "cpu" or not has_storage(tensor) or not tensor.nbytes:
+            return False
+        return bool(array.__array_interface__["data"][0] == first_byte(tensor))

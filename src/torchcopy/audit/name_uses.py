@@ -10,14 +10,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import dis
-import inspect
 import linecache
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, Literal
 
+from .program_frames import values_in
 from .records import SourceLine
 from .sites import Sites, shown_path
 
@@ -397,21 +396,12 @@ def _may_be(index: ast.expr, key: Any) -> bool:
 
 
 def _variables(frame: FrameType) -> list[tuple[str, Any]]:
-    """The names that a function mentions, with their values. Leaves the frame as it was.
-
-    Up to Python 3.12 the dict of a function's names is kept by the frame, and what is in it with that: it is
-    emptied, unless the program has it.
-    """
+    """The names that a function mentions, with their values."""
     code = frame.f_code
     mentioned = {*code.co_names, *code.co_varnames, *code.co_cellvars, *code.co_freevars}
-    names = frame.f_locals
-    found = [(name, names[name]) for name in mentioned if name in names]
-    if code.co_flags & inspect.CO_OPTIMIZED:
-        if sys.version_info < (3, 13) and sys.getrefcount(names) <= 3:
-            names.clear()
-        held = frame.f_globals
-        found += [(name, held[name]) for name in code.co_names if name in held]
-    return found
+    own = values_in(frame, mentioned)
+    names = frame.f_globals
+    return [*own.items(), *((name, names[name]) for name in code.co_names if name in names and name not in own)]
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:

@@ -189,3 +189,26 @@ def test_a_buffer_of_python_is_a_raw_pointer_and_bytes_are_none():
             assert copied.sum() == source.sum() == 0
             del copied, source
         assert statuses(audit) == {"needed": 0, "redundant": 1 - unknown, "unknown": unknown}
+
+
+def test_a_subclass_does_not_see_that_it_is_asked():
+    seen = []
+
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            seen.append(getattr(function, "__name__", str(function)))
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    def program():
+        seen.clear()
+        t = torch.ones(4).as_subclass(Logged)
+        t.numpy()[0] = 2
+        assert t.data_ptr()
+        t.__dlpack__()
+        return t.sum().item(), list(seen)
+
+    plain = program()
+    with Audit():
+        audited = program()
+    assert audited == plain
