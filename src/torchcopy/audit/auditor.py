@@ -148,10 +148,11 @@ class Auditor:
 
     def given_data(self, value: Tensor, site: int) -> None:
         """`t.data = value`: whatever has saved `t` itself sees other values now."""
-        if has_storage(value):
-            number = _torch_private.next_node_number()
-            self.saved_values.expose(value)
-            self.saved_values.written([_torch_private.storage_id(value)], number, site, silent=True)
+        with _torch_private.without_function_modes():
+            if has_storage(value):
+                number = _torch_private.next_node_number()
+                self.saved_values.expose(value)
+                self.saved_values.written([_torch_private.storage_id(value)], number, site, silent=True)
 
     def exposed(self, tensor: Tensor) -> None:
         """Something outside of PyTorch can write to the memory of `tensor` from now on: an array, a raw pointer."""
@@ -163,7 +164,8 @@ class Auditor:
 
     def waited(self, site: int, tensor: Tensor) -> None:
         """The program has waited for numbers of a tensor."""
-        self.waste.waited(site, tensor.nbytes, self.steps, on_device=tensor.device.type != "cpu")
+        with _torch_private.without_function_modes():
+            self.waste.waited(site, self.steps, on_device=tensor.device.type != "cpu")
 
     def ran_compiled(self, name: str) -> None:
         """A compiled function is called: what it writes is not seen."""

@@ -24,8 +24,12 @@ def show(report: Report, stream: TextIO | None = None, *, width: int | None = No
     """Writes the report for people, to stderr: what the program prints stays its own."""
     stream = stream or sys.stderr
     console = Console(file=stream, highlight=False, soft_wrap=False, width=width)
-    for line in _lines(report, console.width):
-        console.print(line)
+    with console.capture() as captured:
+        for line in _lines(report, console.width):
+            console.print(line)
+    text = captured.get()
+    stream.write(text if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in text.splitlines()))
+    stream.flush()
 
 
 def as_text(report: Report) -> str:

@@ -20,7 +20,7 @@ optimizer.register_step_pre_hook(lambda opt, args, kwargs: print("before step"))
 optimizer.register_step_post_hook(lambda opt, args, kwargs: print("after step"))
 everywhere = torch.nn.modules.module.register_module_forward_hook(lambda m, args, out: print(type(m).__name__))
 for _ in range(3):
-    x = torch.randn(2, 3)
+    x = torch.randn(2, 3, requires_grad=True)
     hidden = model[:2](x)
     handle = hidden.register_hook(lambda g: g * 0.5)
     node = hidden.grad_fn

@@ -37,10 +37,12 @@ class SavedValues:
 
     def expose(self, tensor: Tensor) -> None:
         """Somebody can write to the memory of `tensor` without autograd's knowledge from now on."""
-        if has_storage(tensor):
-            if len(self.exposed) > 100_000:
-                self.exposed.clear()
-            self.exposed.add(_torch_private.storage_id(tensor))
+        with _torch_private.without_function_modes():
+            if not has_storage(tensor):
+                return
+        if len(self.exposed) > 100_000:
+            self.exposed.clear()
+        self.exposed.add(_torch_private.storage_id(tensor))
 
     def written(self, storages: Iterable[int], number: int, site: int, *, silent: bool) -> None:
         """Storages were written, before the node `number` was made."""

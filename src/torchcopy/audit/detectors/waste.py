@@ -112,11 +112,10 @@ class Waste:
                 self._deepcopied = {s: d for s, d in self._deepcopied.items() if self._storages.is_alive(s)}
         times.again(site)
 
-    def waited(self, site: int, size: int, steps: int, *, on_device: bool) -> None:
+    def waited(self, site: int, steps: int, *, on_device: bool) -> None:
         """Numbers of Python's were asked of a tensor, after so many steps of optimizers."""
         counted = self.syncs.setdefault(site, Counted())
         counted.count += 1
-        counted.bytes += size
         counted.on_device += on_device
         if counted.step != steps:
             counted.step, counted.since_step = steps, 0
