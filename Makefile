@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
-.PHONY: demo test test-slow test-gpu check format docs bench bench-copying bench-history clean
+.PHONY: demo test test-slow test-gpu check format docs bench bench-copying bench-history bench-audit clean
 
 demo: .venv/.demo
 	$(BIN)/python examples/digits.py
@@ -46,6 +46,9 @@ bench-copying: .venv/.demo
 
 bench-history: .venv/.demo
 	$(BIN)/python benchmarks/history.py
+
+bench-audit: .venv/.demo
+	$(BIN)/python benchmarks/audit.py
 
 clean:
 	rm -rf .venv docs/_build demo-output bench-output .pytest_cache .mypy_cache .ruff_cache

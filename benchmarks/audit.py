@@ -45,6 +45,7 @@ class Residual(nn.Module):
         self.second_norm = nn.BatchNorm2d(channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The sum of both ways."""
         y = functional.relu(self.first_norm(self.first(x)))
         return functional.relu(x + self.second_norm(self.second(y)))
 

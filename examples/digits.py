@@ -1,4 +1,4 @@
-"""Trains a small network on handwritten digits, then measures every way to copy its weights and one of its batches.
+"""Audits a training script with two mistakes, then trains a small network and measures every way to copy it.
 
 The digits are the real ones that scikit-learn ships. Run it with `make demo`, or `python examples/digits.py`; it
 takes about a minute on two cores. What it writes lies in `demo-output/`.
@@ -7,6 +7,7 @@ takes about a minute on two cores. What it writes lies in `demo-output/`.
 from __future__ import annotations
 
 import argparse
+import runpy
 from pathlib import Path
 
 import torch
@@ -67,6 +68,13 @@ def headline(text: str) -> None:
     print(f"\n── {text} " + "─" * max(0, 74 - len(text)))
 
 
+def audit_two_mistakes() -> None:
+    """Runs the script as `torchcopy audit` does, and shows what the command shows."""
+    with tc.audit() as audit:
+        runpy.run_path(str(Path(__file__).with_name("two_mistakes.py")), run_name="__main__")
+    print(audit.report)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=6)
@@ -74,6 +82,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
+
+    headline("A training script with two mistakes, audited")
+    audit_two_mistakes()
 
     torch.manual_seed(0)
     train_images, train_labels, test_images, test_labels = load_data()

@@ -1,6 +1,6 @@
 """Reports as an audit would write them, put together by hand."""
 
-from torchcopy.audit.records import CopySite, Finding, Place, Report, SourceLine
+from torchcopy.auditing.records import CopySite, Finding, Place, Report, SourceLine
 
 TRAIN = '''\
 """Trains a classifier of digits, and keeps the best weights."""

@@ -50,7 +50,8 @@ _MODULES = {
     "history.history": ("History",),
     "history.snapshot": ("Snapshot",),
     # check: a running program
-    "audit.session": ("Audit", "audit"),
+    "auditing.session": ("Audit", "audit"),
+    "auditing.records": ("Finding", "Report"),
     # measure
     "bench.records": ("BenchReport", "Measurement"),
     "bench.models": ("bench_model",),
@@ -70,8 +71,10 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from ._errors import RestoreError as RestoreError
     from ._errors import StagingError as StagingError
     from ._errors import TorchcopyError as TorchcopyError
-    from .audit.session import Audit as Audit
-    from .audit.session import audit as audit
+    from .auditing.records import Finding as Finding
+    from .auditing.records import Report as Report
+    from .auditing.session import Audit as Audit
+    from .auditing.session import audit as audit
     from .bench.models import bench_model as bench_model
     from .bench.records import BenchReport as BenchReport
     from .bench.records import Measurement as Measurement

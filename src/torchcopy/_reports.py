@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .audit.records import Report
+    from .auditing.records import Report
 
 
 def audit_as_text(report: Report) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .audit.records import Finding
+    from .auditing.records import Finding
 
 _MARKER = (
     "copy_audit(select=None, ignore=()): audit the copies of this test; it fails if one is missing. "
@@ -65,7 +65,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     marker = item.get_closest_marker("copy_audit")
     if marker is None and not item.config.getoption("copy_audit"):
         return (yield)
-    from .audit.session import Audit
+    from .auditing.session import Audit
 
     audit = Audit(**(_options(marker, item.nodeid) if marker is not None else {}))
     try:

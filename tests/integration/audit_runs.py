@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from torchcopy.audit.records import Report
+from torchcopy.auditing.records import Report
 
 HERE = Path(__file__).parent
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 import audit_reports
-from torchcopy.audit.records import Finding, Place, SourceLine
+from torchcopy.auditing.records import Finding, Place, SourceLine
 from torchcopy.reporters.audit_files import save
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchcopy.audit.session import Audit
+from torchcopy.auditing.session import Audit
 
 PROGRAMS = Path(__file__).parent / "audit_programs"
 MARK = re.compile(r"# (TC\d{3}): ([a-z, ?]+)")

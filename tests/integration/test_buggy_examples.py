@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchcopy.audit.records import Report
-from torchcopy.audit.session import Audit
+from torchcopy.auditing.records import Report
+from torchcopy.auditing.session import Audit
 
 BUGGY = Path(__file__).parents[2] / "examples" / "buggy"
 PROGRAMS = sorted(path for path in BUGGY.glob("tc*.py") if not path.stem.endswith("_fixed"))

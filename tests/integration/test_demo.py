@@ -18,6 +18,15 @@ def test_the_demo_trains_measures_advises_and_says_where(tmp_path):
         env={**os.environ, "COLUMNS": "80"},
     )
     assert done.stderr == ""
+    opening = done.stdout[: done.stdout.index("Training on")]
+    for found in (
+        "TC101 ",
+        "best, highest = model.state_dict(), accuracy",
+        "TC201 ",
+        "batch = images[training][rows].clone()",
+    ):
+        assert found in opening
+    assert "torchcopy audit: 1 hazard, 1 copy that was not needed" in opening
     read = float(re.search(r"([\d.]+)% of 450 unseen digits", done.stdout)[1])
     assert read > 80
     report, _, written = done.stdout.partition("── Written")

@@ -15,14 +15,16 @@ MAY_IMPORT = {
     "copying": {"semantics"},
     "bench": {"semantics", "copying"},
     "history": {"semantics", "copying"},
+    "auditing": {"semantics", "copying"},
     "integrations": {"history"},
-    "reporters": {"semantics", "copying", "bench", "history"},
-    "commands": {"reporters", "semantics", "copying", "bench", "history"},
+    "reporters": {"semantics", "copying", "bench", "history", "auditing"},
+    "commands": {"reporters", "semantics", "copying", "bench", "history", "auditing"},
 }
 REPORT_LIBRARIES = {"typer", "rich", "jinja2", "matplotlib"}
 PRIVATE = {"_lazy_clone", "_is_cow_tensor", "_data_address", "_storage_id", "_unsafe_set_version_counter"}
 PRIVATE |= {"_weak_ref", "_free_weak_ref", "_expired", "_new_with_weak_ptr", "_neg_view"}
 PRIVATE |= {"_foreach_copy_", "_foreach_lerp_", "_foreach_clone", "_len_torch_dispatch_stack"}
+PRIVATE |= {"_get_sequence_nr", "_current_autograd_node", "_sequence_nr", "_get_dispatch_stack_at"}
 PRIVATE |= {"_storage_Use_Count", "peek_interpreter_stack", "_get_tracing_state", "_is_profiler_enabled"}
 
 
@@ -56,7 +58,7 @@ def test_imports_go_one_way(path):
     parts, libraries = _imports(path)
     rooms = {part for part in parts if part in MAY_IMPORT}
     assert rooms - {own} <= MAY_IMPORT[own]
-    if own in ("semantics", "copying", "bench", "history"):
+    if own in ("semantics", "copying", "bench", "history", "auditing"):
         assert not libraries & REPORT_LIBRARIES
 
 

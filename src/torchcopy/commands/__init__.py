@@ -19,7 +19,7 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its status."""
-    from ..audit.running import ProgramInterrupted
+    from ..auditing.running import ProgramInterrupted
 
     try:
         status = run(sys.argv[1:] if arguments is None else list(arguments))

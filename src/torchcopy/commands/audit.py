@@ -18,8 +18,8 @@ from ._app import app
 from ._options import Debug, split_commas
 
 if TYPE_CHECKING:
-    from ..audit.records import Report
-    from ..audit.running import Program
+    from ..auditing.records import Report
+    from ..auditing.running import Program
 
 _CODES = "Codes or families of them, such as `TC101` or `TC2`; repeat, or use commas."
 _NOTHING = "the program has not imported torch: there was nothing to audit"
@@ -81,7 +81,7 @@ def audit(
     """
     del debug  # read where errors are handled
     from .._output_files import check_distinct, check_writable
-    from ..audit.running import find_program
+    from ..auditing.running import find_program
 
     outputs = {"--html": html, "--json": json, "--sarif": sarif}
     for option, path in outputs.items():
@@ -109,8 +109,8 @@ class _AuditedRun:
     github: bool
 
     def __call__(self) -> int:
-        from ..audit.running import ProgramInterrupted
-        from ..audit.starting import AtTorch
+        from ..auditing.running import ProgramInterrupted
+        from ..auditing.starting import AtTorch
 
         began = time.perf_counter()
         waiting = AtTorch(self._make_audit)
@@ -129,14 +129,14 @@ class _AuditedRun:
         return ending.status
 
     def _make_audit(self) -> Any:
-        from ..audit.session import Audit
+        from ..auditing.session import Audit
 
         audit = Audit(**self.options)
         audit.is_whole_program = True
         return audit
 
     def _report(self, waiting: Any, seconds: float) -> Report:
-        from ..audit.records import Report
+        from ..auditing.records import Report
 
         if waiting.entered is None:  # it never imported torch
             return Report(findings=(), copies=(), program=str(self.program), seconds=seconds)

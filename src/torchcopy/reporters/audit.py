@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from .._tensors import format_bytes, format_seconds
-from ..audit.records import STATUSES, Finding, Report
+from ..auditing.records import STATUSES, Finding, Report
 from .audit_snippets import snippets
 
 _STYLES = {"1": "bold red", "2": "bold yellow", "3": "bold cyan"}

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from .._errors import InputError
-from ..audit.records import Report
+from ..auditing.records import Report
 from .as_json import to_json
 from .files import write_text
 

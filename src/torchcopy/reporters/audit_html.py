@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from .._tensors import format_bytes, format_seconds
-from ..audit.records import STATUSES, CopySite, Finding, Report, SourceLine, Status
+from ..auditing.records import STATUSES, CopySite, Finding, Report, SourceLine, Status
 from .audit_snippets import Snippet, snippets
 from .audit_source_view import Mark, SourceView, visible
 from .audit_timeline import timeline

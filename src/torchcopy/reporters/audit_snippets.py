@@ -6,7 +6,7 @@ import dataclasses
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from ..audit.records import Place, SourceLine
+from ..auditing.records import Place, SourceLine
 from .audit_source_view import visible
 
 _MOST_CHARACTERS = 240  # of a line; generated code has longer ones

@@ -8,7 +8,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 
 from .._tensors import format_bytes
-from ..audit.records import STATUSES, CopySite, Report, SourceLine, Status
+from ..auditing.records import STATUSES, CopySite, Report, SourceLine, Status
 
 _MOST_LINES = 20_000  # of all files together; above that, lines far from any copy are left out
 _NEIGHBOURS = 5

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Literal
 
-from ..audit.records import Finding, Report
+from ..auditing.records import Finding, Report
 
 Level = Literal["error", "warning", "note"]
 _LEVELS: dict[str, Level] = {"TC1": "error", "TC2": "warning", "TC3": "note"}

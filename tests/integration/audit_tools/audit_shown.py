@@ -95,7 +95,7 @@ def _patched():
                 continue
             home = getattr(function, "__module__", None) or ""
             code = getattr(function, "__code__", None)
-            if str(home).startswith("torchcopy") or "torchcopy/audit" in str(getattr(code, "co_filename", "")):
+            if str(home).startswith("torchcopy") or "torchcopy/auditing" in str(getattr(code, "co_filename", "")):
                 found.append(f"{namespace.__name__}.{name}")
     return sorted(found)
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from torchcopy.audit.records import Report
+from torchcopy.auditing.records import Report
 from torchcopy.commands import run
 
 STALE = """

@@ -9,7 +9,7 @@ import pytest
 import audit_reports
 import torchcopy
 from torchcopy import InputError
-from torchcopy.audit.records import Report, SourceLine
+from torchcopy.auditing.records import Report, SourceLine
 from torchcopy.reporters.audit_files import save
 
 SCHEMA = Path(torchcopy.__file__).parents[2] / "docs" / "audit-report-schema.md"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import audit_reports
-from torchcopy.audit.records import Finding, Place, SourceLine
+from torchcopy.auditing.records import Finding, Place, SourceLine
 from torchcopy.reporters.diagnostics import Diagnostic, of_audit
 from torchcopy.reporters.github_annotations import as_github_annotations
 from torchcopy.reporters.sarif import as_sarif

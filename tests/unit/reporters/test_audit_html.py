@@ -8,7 +8,7 @@ import re
 import pytest
 
 import audit_reports
-from torchcopy.audit.records import Finding, Place, SourceLine
+from torchcopy.auditing.records import Finding, Place, SourceLine
 from torchcopy.reporters import audit_html, audit_source_view
 from torchcopy.reporters.audit_snippets import snippets
 from torchcopy.reporters.audit_timeline import timeline

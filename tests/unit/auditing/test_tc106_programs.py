@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from torchcopy.audit.session import Audit
+from torchcopy.auditing.session import Audit
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -8,12 +8,12 @@ import zipfile
 import pytest
 
 from torchcopy import InputError
-from torchcopy.audit.running import find_program
+from torchcopy.auditing.running import find_program
 
 # Runs its arguments as a program, with a context that tells when it is entered and left.
 RUNNER = """
 import sys
-from torchcopy.audit.running import ProgramInterrupted, find_program
+from torchcopy.auditing.running import ProgramInterrupted, find_program
 
 class Around:
     def __enter__(self): print("entered", file=sys.__stderr__)
