@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from torchcopy.auditing.records import Report
 
 HERE = Path(__file__).parent
@@ -21,9 +23,11 @@ class Run:
     err: str
 
 
-def programs(folder):
-    """The programs of a folder beside this file."""
-    return sorted(path for path in (HERE / folder).glob("*.py") if path.name != "conftest.py")
+def programs(folder, quick):
+    """The programs of a folder beside this file; all but those named in `quick` are slow tests."""
+    found = sorted(path for path in (HERE / folder).glob("*.py") if path.name != "conftest.py")
+    assert {path.stem for path in found} >= quick
+    return [path if path.stem in quick else pytest.param(path, marks=pytest.mark.slow) for path in found]
 
 
 def environment(**more):

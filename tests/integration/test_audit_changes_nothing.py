@@ -14,7 +14,19 @@ from audit_runs import HERE, environment, inserted, load_report, programs, run_b
 NO_REPORT = {"exit_at_once", "killed", "without_torch", "torch_on_a_thread"}
 
 
-@pytest.mark.parametrize("program", programs("audit_unchanged"), ids=lambda path: path.stem)
+QUICK = {
+    "autograd",
+    "checkpointing",
+    "compiled",
+    "custom_functions",
+    "dispatch_mode",
+    "exit_with_3",
+    "function_mode",
+}
+QUICK |= {"function_mode", "functional_transforms", "hooks", "interrupted", "subclass_torch_function", "threads"}
+
+
+@pytest.mark.parametrize("program", programs("audit_unchanged", QUICK), ids=lambda path: path.stem)
 def test_an_audited_program_is_the_same_program(program, tmp_path):
     plain, audited = run_both([program.name, "--an", "option"], tmp_path / "r.json", program.parent)
     assert audited.out == plain.out

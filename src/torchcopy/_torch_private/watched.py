@@ -39,8 +39,9 @@ def compiled_function(frame: FrameType) -> str | None:
     return str(getattr(fn, "__qualname__", None) or type(fn).__qualname__)
 
 
-def never_compile(package: str) -> None:
-    """Has the compiler leave the functions of a package alone, where they run between two compiled regions."""
+def never_compile(*packages: str) -> None:
+    """Has the compiler leave the functions of some packages alone, where they run between two compiled regions."""
     rules = sys.modules.get("torch._dynamo.trace_rules")
     if rules is not None and hasattr(rules, "add"):
-        rules.add(package)
+        for package in packages:
+            rules.add(package)

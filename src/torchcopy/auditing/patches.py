@@ -161,7 +161,7 @@ class Patches:
         found = _torch_private.compiled_calls()
         if found is not None and not self._sees_compiled_calls:
             self._sees_compiled_calls = True
-            _torch_private.never_compile(__package__)
+            _torch_private.never_compile("torchcopy.auditing", "torchcopy._torch_private")
             self._wrap(*found, self._compiled_call)
 
     def _compiled_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
