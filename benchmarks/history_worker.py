@@ -118,12 +118,16 @@ TAKES: dict[str, Callable[[Run], Callable[[], Any]]] = {
 
 
 def time_takes(workload: str, method: str, calls: int, writes: bool) -> dict[str, Any]:
-    """Seconds of each take; between two, every tensor is written, or none."""
+    """Seconds of each take; between two, every tensor is written, by an optimizer's step if there is one, or none."""
     run = Run(workload)
     call = TAKES[method](run)
     held, seconds = None, []
+    if run.optimizer is not None:
+        _trained_step(run)  # its state is there from the first step on
     for turn in range(calls + 3):
-        if writes:
+        if writes and run.optimizer is not None:
+            _trained_step(run)  # where an optimizer writes, a history lets go of what it does not keep any more
+        elif writes:
             run.write()
         start = time.perf_counter()
         held = call()

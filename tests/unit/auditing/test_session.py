@@ -1,0 +1,211 @@
+"""`tc.audit()`: what it takes, when it ends, what it leaves, what it is told to leave out."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+import torchcopy as tc
+from torchcopy._errors import InputError
+
+
+def keep_and_load(model):
+    best = model.state_dict()
+    with torch.no_grad():
+        model.weight.add_(1)
+    model.load_state_dict(best)
+
+
+def codes(report):
+    return [finding.code for finding in report.findings]
+
+
+def test_the_function_is_there_whatever_was_imported_before():
+    from torchcopy.auditing.records import Report
+
+    assert callable(tc.audit)
+    assert tc.Report is Report
+
+
+def test_what_happens_outside_is_not_seen():
+    model = nn.Linear(2, 2)
+    keep_and_load(model)
+    with tc.audit() as audit:
+        model(torch.ones(1, 2))
+    keep_and_load(model)
+    assert codes(audit.report) == []
+    assert audit.report.copies == ()
+
+
+def test_a_decorated_function_is_audited_in_each_call():
+    watched = tc.audit(select=["TC1"])
+
+    @watched
+    def run(wrong):
+        model = nn.Linear(2, 2)
+        if wrong:
+            keep_and_load(model)
+        return model
+
+    assert isinstance(run(True), nn.Linear)
+    assert codes(watched.report) == ["TC101"]
+    run(False)
+    assert codes(watched.report) == []
+
+
+def test_the_report_is_made_when_the_block_raises_and_the_error_goes_on():
+    audit = tc.audit()
+
+    @audit
+    def program():
+        keep_and_load(nn.Linear(2, 2))
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        program()
+    assert codes(audit.report) == ["TC101"]
+    assert audit.report.ended_by == "ValueError: mine"
+
+
+def test_the_report_can_be_read_while_the_audit_runs():
+    with tc.audit() as audit:
+        keep_and_load(nn.Linear(2, 2))
+        assert codes(audit.report) == ["TC101"]
+    assert codes(audit.report) == ["TC101"]
+
+
+def test_nothing_is_left_behind():
+    before = {
+        "data": torch.Tensor.__dict__.get("data"),
+        "numpy": torch.Tensor.__dict__.get("numpy"),
+        "state_dict": nn.Module.state_dict,
+        "save": torch.save,
+        "thread": threading.Thread._bootstrap_inner,
+        "backward": torch.autograd._engine_run_backward,
+    }
+    with tc.audit():
+        assert nn.Module.state_dict is not before["state_dict"]
+    assert torch.Tensor.__dict__.get("data") is before["data"]
+    assert torch.Tensor.__dict__.get("numpy") is before["numpy"]
+    assert nn.Module.state_dict is before["state_dict"]
+    assert torch.save is before["save"]
+    assert threading.Thread._bootstrap_inner is before["thread"]
+    assert torch.autograd._engine_run_backward is before["backward"]
+    assert torch._C._len_torch_dispatch_stack() == 0
+
+
+def test_no_tensor_is_kept_alive():
+    with tc.audit() as audit:
+        model = nn.Linear(2, 2)
+        best = model.state_dict()
+        copied = model.weight.detach().clone()
+        gone = [weakref.ref(t) for t in (model.weight, best["weight"], copied)]
+        del model, best, copied
+        gc.collect()
+        assert [reference() for reference in gone] == [None] * 3
+    assert audit.report.copies[0].count == 1
+
+
+def test_only_the_first_steps_are_audited():
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tc.audit(first_steps=2) as audit:
+        for _ in range(5):
+            model(torch.ones(1, 2).clone()).sum().backward()
+            optimizer.step()
+        assert torch._C._len_torch_dispatch_stack() == 0
+    assert (audit.report.steps, audit.report.audited_steps) == (5, 2)
+    assert audit.report.copies[0].count == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({}, ["TC101", "TC201"]),
+        ({"select": ["TC1"]}, ["TC101"]),
+        ({"select": ["TC201"]}, ["TC201"]),
+        ({"ignore": ["TC2"]}, ["TC101"]),
+        ({"select": ["TC1", "TC2"], "ignore": ["TC101"]}, ["TC201"]),
+        ({"select": []}, []),
+    ],
+    ids=str,
+)
+def test_codes_are_selected_and_ignored_by_their_beginnings(options, found):
+    with tc.audit(**options) as audit:
+        keep_and_load(nn.Linear(2, 2))
+        for _ in range(2):
+            torch.ones(3).clone()
+    assert codes(audit.report) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"select": "TC1"}, "must be a list of codes"),
+        ({"select": ["TC9999"]}, "TC9999"),
+        ({"select": [1]}, "got 1"),
+        ({"ignore": ["101"]}, "101"),
+        ({"first_steps": 0}, "from 1 on"),
+        ({"first_steps": True}, "got True"),
+        ({"first_steps": 1.5}, "got 1.5"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_before_anything_is_watched(options, words):
+    with pytest.raises(InputError, match=words):
+        tc.audit(**options)
+    assert torch._C._len_torch_dispatch_stack() == 0
+
+
+def test_there_is_one_audit_at_a_time():
+    with tc.audit() as audit:
+        with pytest.raises(InputError, match="one at a time"), tc.audit():
+            pass
+        keep_and_load(nn.Linear(2, 2))
+    assert codes(audit.report) == ["TC101"]
+
+
+def test_there_is_no_report_before_anything_was_audited():
+    with pytest.raises(InputError, match="nothing was audited yet"):
+        _ = tc.audit().report
+
+
+def test_a_comment_silences_a_finding_and_one_that_silences_nothing_is_told():
+    with tc.audit() as audit:
+        model = nn.Linear(2, 2)
+        best = model.state_dict()  # torchcopy: ignore[TC101]
+        with torch.no_grad():
+            model.weight.add_(1)
+        model.load_state_dict(best)
+        _ = torch.ones(3) + 1  # torchcopy: ignore[TC201]
+    assert codes(audit.report) == []
+    assert [line.text.strip() for line in audit.report.unused_ignores] == [
+        "_ = torch.ones(3) + 1  # torchcopy: ignore[TC201]"
+    ]
+
+
+def test_the_report_comes_back_from_its_file(tmp_path):
+    with tc.audit() as audit:
+        keep_and_load(nn.Linear(2, 2))
+        torch.ones(3).clone()
+    audit.report.save(tmp_path / "audit.json")
+    assert tc.Report.load(tmp_path / "audit.json") == audit.report
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(InputError, match="no audit report"):
+        tc.Report.load(tmp_path / "other.json")
+    with pytest.raises(InputError, match="cannot read"):
+        tc.Report.load(tmp_path / "missing.json")
+
+
+def test_a_thread_that_is_started_meanwhile_is_watched():
+    def work():
+        keep_and_load(nn.Linear(2, 2))
+
+    with tc.audit() as audit:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert codes(audit.report) == ["TC101"]
