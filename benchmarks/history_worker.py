@@ -118,7 +118,7 @@ TAKES: dict[str, Callable[[Run], Callable[[], Any]]] = {
 
 
 def time_takes(workload: str, method: str, calls: int, writes: bool) -> dict[str, Any]:
-    """Seconds of each take; between two, every tensor is written, by an optimizer's step if there is one, or none."""
+    """Seconds of each take; between two, every tensor is written, by an optimizer if there is one, or none."""
     run = Run(workload)
     call = TAKES[method](run)
     held, seconds = None, []

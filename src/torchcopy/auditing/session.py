@@ -35,7 +35,6 @@ class Audit(contextlib.ContextDecorator):
     Does it synchronise? No. Is an input changed? No.
 
     Attributes:
-        report: what was found; while it runs, what was found so far.
         is_whole_program: whether the program ends with the audit, so that what was not written until then never is.
 
     Args:
@@ -130,7 +129,7 @@ class Audit(contextlib.ContextDecorator):
 
     @property
     def report(self) -> Report:
-        """What was found.
+        """What was found; while the audit runs, what was found so far.
 
         Raises:
             InputError: nothing was audited yet.
