@@ -26,6 +26,7 @@ from .saved_values import nodes_from
 
 _FIRST_LOOK, _FEWEST = 4, 3
 _MOST_UNUSED = 8
+_MOST_ENDS = 100_000
 _NO_NUMBER = 1 << 62
 
 
@@ -48,7 +49,8 @@ class KeptGraphs:
 
     def __init__(self, findings: FindingLog, sites: Sites, line_of_node: Callable[[int], int]) -> None:
         self._findings, self._sites, self._line_of_node = findings, sites, line_of_node
-        self._ends: list[int] = []  # the number of the next node, at the end of each iteration
+        self._ends: list[int] = []  # the number of the next node, at the end of each of the latest iterations
+        self._count = 0
         self._by_step = False
         self._next_look = _FIRST_LOOK
         self._told: dict[int, Found] = {}
@@ -69,12 +71,15 @@ class KeptGraphs:
         if by_step and not self._by_step:
             self._by_step = True
             self._ends.clear()
-            self._next_look = _FIRST_LOOK
+            self._count, self._next_look = 0, _FIRST_LOOK
         elif self._by_step and not by_step:
             return
         self._ends.append(_torch_private.next_node_number())
-        if len(self._ends) >= self._next_look:
-            self._next_look = 2 * len(self._ends)
+        self._count += 1
+        if len(self._ends) > _MOST_ENDS:
+            del self._ends[: _MOST_ENDS // 2]
+        if self._count >= self._next_look:
+            self._next_look = 2 * self._count
             self.look(frame)
 
     def look(self, frame: FrameType | None) -> None:
