@@ -25,7 +25,7 @@ class Run:
 
 def programs(folder, quick):
     """The programs of a folder beside this file; all but those named in `quick` are slow tests."""
-    found = sorted(path for path in (HERE / folder).glob("*.py") if path.name != "conftest.py")
+    found = sorted(path for path in (HERE / folder).glob("*.py"))
     assert {path.stem for path in found} >= quick
     return [path if path.stem in quick else pytest.param(path, marks=pytest.mark.slow) for path in found]
 

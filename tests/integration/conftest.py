@@ -5,6 +5,9 @@ import torch
 
 import torchcopy as tc
 
+# Programs that the tests of the audit run, and what those import: nothing is collected from them.
+collect_ignore = ["audit_programs", "audit_unchanged", "audit_clean", "audit_tools"]
+
 
 @pytest.fixture
 def seeded():
