@@ -29,7 +29,7 @@ def main() -> None:
         if accuracy > highest:
             best, highest = model.state_dict(), accuracy
     model.load_state_dict(best)
-    print(f"the best network read {highest:.1%} of the digits; its weights are loaded again, or so it seems")
+    print(f"the best network read {highest:.1%} of the digits; now its weights are back, it seems")
 
 
 if __name__ == "__main__":
