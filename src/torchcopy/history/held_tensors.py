@@ -22,6 +22,7 @@ from .taking.before_step import before_step
 T = TypeVar("T")
 Geometry = tuple[list[int], list[torch.Size], list[tuple[int, ...]], list[Any], list[torch.dtype]]
 """Of many tensors: addresses of their storages, shapes, strides, offsets, dtypes."""
+_is_finalizing = sys.is_finalizing  # a name of its own: those of modules go when the interpreter goes down
 # References to a list of which the one who asks has the last, and to a tensor that is in no other list.
 _ONLY_HERE, _ONLY_IN_A_LIST = 2, 3
 
@@ -159,5 +160,7 @@ class HeldTensors:
 
     def __del__(self) -> None:
         returned = getattr(self, "returned", None)  # where Ctrl-C ended `__init__`
-        if returned is not None:
+        if (
+            returned is not None and not _is_finalizing()
+        ):  # else the memory goes anyway, and nothing can be imported
             returned.give_back(self)
