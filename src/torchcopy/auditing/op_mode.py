@@ -126,7 +126,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **kwargs) if kwargs else func(*args)
         number = _next_node()
         if number != self._next:
-            self.lines.made(self._next, self._sites.of(_frame(1)))
+            self.lines.made(self._next, self._sites.of(_frame().f_back))
             self._next = number
         if plan.is_view and self._auditor.is_on:
             self._detached = id(out) if plan.name == "aten::detach" else 0
@@ -144,7 +144,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._passed_on(plan, func, args, kwargs)
         if self._rewritten is not None or (self._last is not None and plan.copy is None):
             self._settle(plan, args)
-        site = self.site(_frame(2))
+        site = self.site(_frame().f_back)
         self.saw_nodes(site)
         number = self._next
         targets = written_by(plan, args, kwargs) if plan.writes or plan.writes_named else []
@@ -259,7 +259,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if last is None:
             return
         if plan.name == "aten::detach" and args[0].grad_fn is not None and args[0] is last.made():
-            auditor.waste.cloned_and_detached(self._sites.of(_frame(2)), last.size)
+            auditor.waste.cloned_and_detached(self._sites.of(_frame().f_back), last.size)
         elif not plan.is_view:
             self._drop_last()
 
@@ -276,13 +276,13 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         for t in tensors_in(args):
             if id(t) in aliases and not (targets and any(t is each for each in targets)):
-                self._auditor.kept_states.read(t, self._sites.of(_frame(2)))
+                self._auditor.kept_states.read(t, self._sites.of(_frame().f_back))
 
     def _see_memory(self, plan: OpPlan, args: Any, kwargs: Any, number: int, filled: Sequence[Tensor] = ()) -> None:
         """Looks whether an operation reads memory that others may write to; `filled` it does not read."""
         if self._pending and self._auditor.streams is not None and plan.name != "aten::is_pinned":
             read = [t for t in tensors_in(args) if not any(t is each for each in filled)]
-            self._auditor.streams.sees(plan, args, kwargs, read, _frame(2))
+            self._auditor.streams.sees(plan, args, kwargs, read, _frame().f_back or _frame())
         tensors = list(tensors_in(args)) if self._shared else []
         try:
             storages = _torch_private.storage_ids(tensors)
@@ -293,7 +293,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         for t, storage in zip(tensors, storages, strict=True):
             if storage in self._shared and not any(t is each for each in filled):
-                self._auditor.memory_read(t, storage, number, _frame(2))
+                self._auditor.memory_read(t, storage, number, _frame().f_back or _frame())
 
     def _see_watched(self, plan: OpPlan, args: Any, targets: list[Tensor]) -> None:
         auditor = self._auditor
@@ -319,7 +319,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     pinned = self._auditor.pinned_bases
                     for view in views:
                         if 16 * view.nbytes <= base.nbytes:
-                            pinned.viewed(base, view, self._sites.of(_frame(2)))
+                            pinned.viewed(base, view, self._sites.of(_frame().f_back))
 
 
 _PLAIN = frozenset({Tensor, torch.nn.Parameter})
@@ -341,7 +341,13 @@ def _move_versions(targets: list[Tensor], before: int) -> None:
 
 
 def _is_plain(t: Tensor) -> bool:
-    return type(t) in _PLAIN and t.layout is torch.strided and t.device.type != "meta" and has_storage(t)
+    return (
+        type(t) in _PLAIN
+        and not t.is_nested
+        and t.layout is torch.strided
+        and t.device.type != "meta"
+        and has_storage(t)
+    )
 
 
 def kind_of_copy(source: Tensor, made: Tensor) -> Kind:

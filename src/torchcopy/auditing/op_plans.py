@@ -106,6 +106,8 @@ def _is_composite(func: Any) -> bool:
     """Whether PyTorch would run others for it; `silu_backward` has a kernel too, which rounds differently."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     name = func.name()
+    if not torch._C._dispatch_has_kernel(name):  # to ask more of one that is not registered ends the process
+        return False
     return bool(has(name, "CompositeImplicitAutograd")) and not any(has(name, key) for key in ("CPU", "CUDA"))
 
 
