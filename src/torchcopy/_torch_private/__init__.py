@@ -5,7 +5,7 @@ torch fails the check, the wrapper takes the eager way instead, so that no calle
 says what the check saw; `torchcopy doctor` prints it.
 """
 
-from .autograd_graph import next_node_number, node_number, running_node, saved_values, was_noticed
+from .autograd_graph import is_used, next_node_number, node_number, running_node, saved_values, was_noticed
 from .compiling import is_of_module_tagging, outside_compiled_graphs, restore_module_call, tag_module
 from .foreach import foreach_clone, foreach_copy_, foreach_lerp_
 from .forward_mode import no_grad
@@ -94,5 +94,6 @@ __all__ = [
     "node_number",
     "running_node",
     "saved_values",
+    "is_used",
     "was_noticed",
 ]

@@ -13,6 +13,7 @@ _C: Any = torch._C
 next_node_number = _C._autograd._get_sequence_nr
 """The number that the next node made on this thread gets: `node._sequence_nr()`."""
 
+_RUNNING = frozenset({"running_mean", "running_var"})
 _SAVED: dict[type, tuple[str, ...]] = {}
 
 
@@ -47,6 +48,11 @@ def saved_values(node: Any) -> Iterator[tuple[str, Tensor]]:
                     yield name.removeprefix("_raw_saved_"), value
             except (AttributeError, RuntimeError):
                 continue
+
+
+def is_used(node: Any, name: str) -> bool:
+    """Whether the backward of a node uses what it has saved: a batch norm's not the statistics, in training."""
+    return name not in _RUNNING or not getattr(node, "_saved_training", False)
 
 
 def was_noticed(node: Any, name: str) -> bool:

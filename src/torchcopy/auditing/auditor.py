@@ -139,12 +139,17 @@ class Auditor:
                 self.numpy_sharing.before_backward()
             self.saved_values.before_backward(roots, inputs, site)
 
-    def wrote_statistics(self, targets: list[Tensor], site: int, number: int) -> None:
-        """A batch norm has written its running statistics, which autograd uses in evaluation only."""
-        storages = _storages(targets)
+    def ran_batch_norm(self, statistics: list[Tensor], is_training: bool, site: int, number: int) -> None:
+        """A batch norm has run: in training it writes its running statistics, in evaluation it uses them."""
+        storages = _storages(statistics)
+        if not is_training:
+            if torch.is_grad_enabled():
+                self.saved_values.use_statistics(storages)
+            return
+        self.saved_values.wrote_statistics(storages, number, site)
         if not self.storages.dependents.keys().isdisjoint(storages):
             with self.lock:
-                self.storages.written(storages, Write(site, number, targets))
+                self.storages.written(storages, Write(site, number, statistics))
 
     def given_data(self, value: Tensor, site: int) -> None:
         """`t.data = value`: whatever has saved `t` itself sees other values now."""

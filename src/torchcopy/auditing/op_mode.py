@@ -164,7 +164,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             own_node = torch.is_grad_enabled() and targets[0].requires_grad
             auditor.written(targets, site, number - 1 if own_node else number, plan)
         if plan.has_statistics:
-            auditor.wrote_statistics(statistics_of(plan, args), site, number)
+            auditor.ran_batch_norm(*statistics_of(plan, args), site, number)
         if plan.copy is not None:
             with _torch_private.without_function_modes():
                 self._copied(plan, args, out, site, start, end)

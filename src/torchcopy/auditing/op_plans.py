@@ -28,7 +28,7 @@ _METADATA = frozenset(
         "requires_grad_ set_data rename_ _resize_output_ _coalesced_ record_stream"
     ).split()
 )
-# What a batch norm writes in training, though its schema does not say so: positions, and that of the flag.
+# What a batch norm writes in training, which its schema does not say: positions, and that of the flag.
 _STATISTICS = {
     f"aten::{name}": ((3, 4), 5)
     for name in ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_batch_norm_impl_index")
@@ -49,7 +49,7 @@ class OpPlan:
         is_view: whether its result shares the memory of its first argument.
         is_silent: whether it writes without moving a version counter.
         moves_no_version: whether it moves version counters, but not under a mode: PyTorch does that elsewhere then.
-        has_statistics: whether it writes to running statistics of its arguments.
+        has_statistics: whether it is a batch norm, which writes to running statistics or uses them.
         is_composite: whether it is made of others, which are to be seen instead.
     """
 
@@ -135,12 +135,12 @@ def written_by(plan: OpPlan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     return found
 
 
-def statistics_of(plan: OpPlan, args: Sequence[Any]) -> list[Tensor]:
-    """The running statistics that a call writes to."""
+def statistics_of(plan: OpPlan, args: Sequence[Any]) -> tuple[list[Tensor], bool]:
+    """The running statistics of a batch norm, and whether it writes to them, as in training, or uses them."""
     positions, flag = _STATISTICS[plan.name]
-    if len(args) <= flag or not args[flag]:
-        return []
-    return [args[k] for k in positions if isinstance(args[k], Tensor)]
+    if len(args) <= flag:
+        return [], False
+    return [args[k] for k in positions if isinstance(args[k], Tensor)], bool(args[flag])
 
 
 def _add(value: Any, found: list[Tensor]) -> None:

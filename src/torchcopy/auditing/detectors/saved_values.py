@@ -15,6 +15,7 @@ from ..finding_log import FindingLog
 # PyTorch crashes when a chain of some 40,000 nodes is freed that Python has looked at
 # (docs/decisions/0006-deep-graphs.md).
 _MOST_NODES = 20_000
+_MOST_STATISTICS = 10_000
 _ACCUMULATES = 1 << 62  # nodes that accumulate gradients have no number of their own
 
 
@@ -34,6 +35,7 @@ class SavedValues:
         self.writes: dict[int, tuple[int, int]] = {}
         self.newest = -1
         self.exposed: set[int] = set()
+        self._statistics: set[int] = set()  # those that a batch norm has used since it wrote them
 
     def expose(self, tensor: Tensor) -> None:
         """Somebody can write to the memory of `tensor` without autograd's knowledge from now on."""
@@ -52,6 +54,22 @@ class SavedValues:
         if len(self.writes) > 200_000:
             for storage in list(self.writes)[:100_000]:
                 del self.writes[storage]
+
+    def use_statistics(self, storages: Iterable[int]) -> None:
+        """A batch norm in evaluation has used its running statistics: its backward will use them again."""
+        if len(self._statistics) > _MOST_STATISTICS:
+            self._statistics.clear()
+        self._statistics.update(storages)
+
+    def wrote_statistics(self, storages: Iterable[int], number: int, site: int) -> None:
+        """A batch norm in training has written its running statistics, before the node `number` was made.
+
+        No version counter tells of it. What saved them in training does not use them.
+        """
+        used = self._statistics.intersection(storages)
+        if used:
+            self._statistics -= used
+            self.written(used, number, site, silent=True)
 
     def written_raw(self, storage: int, number: int, site: int) -> None:
         """A storage was written by who asks nobody, after the node before `number` was made."""
@@ -74,7 +92,7 @@ class SavedValues:
                 continue
             for name, value in _torch_private.saved_values(node):
                 write = self._write_since(value, number)
-                if write and not _torch_private.was_noticed(node, name):
+                if write and _torch_private.is_used(node, name) and not _torch_private.was_noticed(node, name):
                     self._findings.add(
                         "TC102",
                         f"the gradient is wrong: `{_name(node)}` uses a value overwritten behind its back",
