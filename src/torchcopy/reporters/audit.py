@@ -5,19 +5,25 @@ from __future__ import annotations
 import io
 import shutil
 import sys
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
 from .._tensors import format_bytes, format_seconds
-from ..auditing.records import STATUSES, Finding, Report
-from .audit_snippets import snippets
+from ..auditing.records import STATUSES, CopySite, Finding, Report, SourceLine
+from .audit_snippets import Part, Snippet, snippets
+from .clipped_lines import columns
 
 _STYLES = {"1": "bold red", "2": "bold yellow", "3": "bold cyan"}
 _MOST_ROWS = 12
+_LEAST_ROOM = 12  # columns of source, in however narrow a terminal
+_NARROW, _WIDE = 72, 100  # columns from which on there is a table, and one with a column a status
 
 
 def show(report: Report, stream: TextIO | None = None, *, width: int | None = None) -> None:
@@ -25,8 +31,7 @@ def show(report: Report, stream: TextIO | None = None, *, width: int | None = No
     stream = stream or sys.stderr
     console = Console(file=stream, highlight=False, soft_wrap=False, width=width)
     with console.capture() as captured:
-        for line in _lines(report, console.width):
-            console.print(line)
+        _print(console, _lines(report, console.width))
     text = captured.get()
     stream.write(text if console.is_terminal else "".join(f"{line.rstrip()}\n" for line in text.splitlines()))
     stream.flush()
@@ -44,48 +49,46 @@ def finding_as_text(finding: Finding, width: int = 100) -> str:
     """One finding as plain text."""
     stream = io.StringIO()
     console = Console(file=stream, highlight=False, width=width)
-    for line in _finding(finding):
-        console.print(line)
+    _print(console, _finding(finding, width))
     return stream.getvalue()
 
 
-def _lines(report: Report, width: int) -> list[Text | Table]:
-    lines: list[Text | Table] = []
+def _print(console: Console, lines: Iterable[Text | Table | Padding]) -> None:
+    for line in lines:
+        is_whole = isinstance(line, Text) and line.no_wrap  # a path that is too long is better not broken
+        console.print(line, soft_wrap=True if is_whole else None)
+
+
+def _lines(report: Report, width: int) -> list[Text | Table | Padding]:
+    lines: list[Text | Table | Padding] = []
     for finding in report.findings:
-        lines += _finding(finding)
+        lines += _finding(finding, width)
     if report.copies:
-        lines += [_copies(report, width), Text()]
+        lines += [*_copies(report, width), Text()]
     lines += [Text(f"cannot be looked into: {what} ({_times(count)})") for what, count in report.opaque.items()]
     lines += [
-        Text(f"{line}: this comment silences nothing: {line.text.strip()}", style="yellow")
-        for line in report.unused_ignores
+        Text(f"{each}: this comment silences nothing: {_comment(each)}", style="yellow")
+        for each in report.unused_ignores
     ]
     return [*lines, _summary(report)]
 
 
-def _finding(finding: Finding) -> list[Text | Table]:
-    head = Text(f"{finding.code} ", style=_STYLES.get(finding.code[2:3], "bold"))
+def _finding(finding: Finding, width: int) -> list[Text | Table | Padding]:
+    style = _STYLES.get(finding.code[2:3], "bold")
+    head = Text(f"{finding.code} ", style=style)
     head.append(finding.message, style="bold")
     found = snippets(finding.places, lambda _: None)
     gutter = " " * max((len(str(each.number)) for each in found), default=1)
-    lines: list[Text | Table] = [head]
+    lines: list[Text | Table | Padding] = [head]
     path = None
     for each in found:
         if each.path != path:
             path = each.path
-            lines.append(Text(f"{gutter}--> {each.path}:{each.number}", style="blue"))
+            lines.append(Text(f"{gutter}--> {each.path}:{each.number}", style="blue", no_wrap=True))
             lines.append(Text(f"{gutter} |", style="blue"))
-        elif lines and each.number:
+        elif each.number:
             lines.append(Text(f"{gutter} ⋮", style="blue"))
-        source = Text(f"{each.number:>{len(gutter)}} | ", style="blue")
-        source.append(each.before + each.underlined + each.after, style="default")
-        lines.append(source)
-        marks = Text(f"{gutter} | ", style="blue")
-        marks.append(
-            f"{each.indent}{each.carets or '^'} {each.role}{_by(each.through)}",
-            style=_STYLES.get(finding.code[2:3], "bold"),
-        )
-        lines.append(marks)
+        lines += _snippet(each, gutter, max(_LEAST_ROOM, width - len(gutter) - 3), style)
     facts = [_times(finding.count)]
     if finding.bytes:
         facts.append(format_bytes(finding.bytes))
@@ -103,43 +106,94 @@ def _finding(finding: Finding) -> list[Text | Table]:
     return lines
 
 
+def _snippet(snippet: Snippet, gutter: str, room: int, style: str) -> list[Text]:
+    """A line of the program, and below it what its parts did."""
+    shown = snippet.clipped(room)
+    lines = []
+    if shown.text:
+        lines.append(Text(f"{shown.number:>{len(gutter)}} | ", style="blue"))
+        lines[0].append(shown.text, style="default")
+    for part in shown.parts:
+        for marks in _marks(shown, part, room):
+            line = Text(f"{gutter} | ", style="blue")
+            line.append(marks, style=style)
+            lines.append(line)
+    return lines
+
+
+def _marks(snippet: Snippet, part: Part, room: int) -> list[str]:
+    """Carets below a part, and its role beside them, or below them where it does not fit."""
+    role = f"{part.role}{_by(part.through)}"
+    carets = snippet.indent(part) + (snippet.carets(part) or "^" * bool(snippet.text))
+    if columns(f"{carets} {role}") <= room:
+        return [f"{carets} {role}" if carets else role]
+    told = textwrap.wrap(role, room, break_long_words=False)
+    at = max(0, min(columns(snippet.indent(part)), room - max(map(columns, told), default=0)))
+    return [carets, *(" " * at + line for line in told)]
+
+
 def _by(through: str) -> str:
-    """How a library's function that did it is named; that of a backward goes without saying."""
-    if not through or through.startswith("torch.autograd."):
+    """How a library's function that did it is named; a backward and Python's `copy` go without saying."""
+    if not through or through.startswith(("torch.autograd.", "copy.")):
         return ""
     return ", by `optimizer.step`" if through.startswith("torch.optim.") else f", in {through}"
 
 
-def _copies(report: Report, width: int) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, title="Copies by line", title_justify="left", title_style="bold"
-    )
-    table.add_column("line", overflow="fold", ratio=1)
-    table.add_column("kind")
-    for name in ("count", "bytes", "time"):
-        table.add_column(name, justify="right", no_wrap=True)
-    wide = width >= 100
-    for status in STATUSES if wide else ():
-        table.add_column(status, justify="right")
-    if not wide:
-        table.add_column("of them", no_wrap=True)
-    for site in report.copies[:_MOST_ROWS]:
-        counts = [site.counts.get(status, 0) for status in STATUSES]
-        shares = ", ".join(f"{n} {s}" for s, n in zip(STATUSES, counts, strict=True) if n and s != "needed")
-        cells = [str(n) if n else "–" for n in counts] if wide else [shares or "needed"]
-        table.add_row(
-            str(site.line),
+def _copies(report: Report, width: int) -> list[Text | Table | Padding]:
+    rows, left = report.copies[:_MOST_ROWS], report.copies[_MOST_ROWS:]
+    told: list[Text | Table | Padding] = [Text("Copies by line", style="bold")]
+    told += _list(rows) if width < _NARROW else [Text(), _table(rows, width)]
+    if left:
+        more = f"and {len(left)} lines more, {format_bytes(sum(site.bytes for site in left))}: see --html"
+        told.append(Text(more, style="dim"))
+    return told
+
+
+def _list(rows: Iterable[CopySite]) -> list[Text | Table | Padding]:
+    """The copies where there is no room for a table."""
+    lines: list[Text | Table | Padding] = []
+    for site in rows:
+        facts = (
             site.kind,
-            str(site.count),
+            _times(site.count),
             format_bytes(site.bytes),
             format_seconds(site.seconds),
-            *cells,
+            _judged(site),
         )
-    left = report.copies[_MOST_ROWS:]
-    if left:
-        table.caption = f"and {len(left)} lines more, {format_bytes(sum(site.bytes for site in left))}: see --html"
-        table.caption_justify = "left"
+        lines += [Text(str(site.line), no_wrap=True), Padding(Text(", ".join(facts)), (0, 0, 0, 2))]
+    return lines
+
+
+def _table(rows: Sequence[CopySite], width: int) -> Table:
+    wide = width >= _WIDE
+    names = ("line", "kind", "count", "bytes", "time", *(STATUSES if wide else ("of them",)))
+    cells = [_cells(site, wide=wide) for site in rows]
+    taken = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    room = width - sum(taken[1:]) - 2 * len(taken)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, show_edge=False)
+    for name in names:
+        table.add_column(name, justify="left" if name in ("line", "kind", "of them") else "right", no_wrap=True)
+    for place, *rest in cells:
+        table.add_row(place if len(place) <= room else f"…{place[len(place) - max(room - 1, 8) :]}", *rest)
     return table
+
+
+def _cells(site: CopySite, *, wide: bool) -> list[str]:
+    counts = [site.counts.get(status, 0) for status in STATUSES]
+    return [
+        str(site.line),
+        site.kind,
+        str(site.count),
+        format_bytes(site.bytes),
+        format_seconds(site.seconds),
+        *([str(n) if n else "–" for n in counts] if wide else [_judged(site)]),
+    ]
+
+
+def _judged(site: CopySite) -> str:
+    """How many of the copies were not needed, or could not be told."""
+    counts = ((status, site.counts.get(status, 0)) for status in STATUSES if status != "needed")
+    return ", ".join(f"{count} {status}" for status, count in counts if count) or "needed"
 
 
 def _summary(report: Report) -> Text:
@@ -155,6 +209,10 @@ def _summary(report: Report) -> Text:
     if report.ended_by:
         text.append(f"; the program ended with {report.ended_by}", style="default")
     return text
+
+
+def _comment(line: SourceLine) -> str:
+    return line.text[(line.column or 1) - 1 : None if line.end_column is None else line.end_column - 1].strip()
 
 
 def _times(count: int) -> str:

@@ -3,107 +3,142 @@
 from __future__ import annotations
 
 import dataclasses
-import unicodedata
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 from ..auditing.records import Place, SourceLine
 from .audit_source_view import visible
+from .clipped_lines import Span, blank, clip, columns, without_tabs
 
 _MOST_CHARACTERS = 240  # of a line; generated code has longer ones
-_BEFORE_UNDERLINED = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What a part of a line did.
+
+    Attributes:
+        start: of the part in the text of the line, from 0 on.
+        end: behind its last character; as `start` where nothing is underlined.
+        roles: what it did, in the order of time.
+        through: the function of a library that did it for the line; empty where it was none.
+    """
+
+    start: int
+    end: int
+    roles: tuple[str, ...]
+    through: str
+
+    @property
+    def role(self) -> str:
+        """What it did, in one phrase."""
+        return "; ".join(self.roles)
 
 
 @dataclasses.dataclass(frozen=True)
 class Snippet:
-    """One line, and what part it has.
+    """One line, and what its parts did.
 
     Attributes:
         path: of the file.
         number: of the line.
         anchor: of the line in the page, None where it is not in it.
         function: that the line belongs to; empty outside of any.
-        through: the function of a library that did it for the line; empty where it was none.
-        before: the text left of what is underlined; the whole text where nothing is.
-        underlined: the expression.
-        after: the text right of it.
-        indent: white space as wide as `before`.
-        carets: as wide as `underlined`.
-        role: what the line did.
+        text: of the line; empty where there is no source.
+        parts: what is underlined, in the order of time.
     """
 
     path: str
     number: int
     anchor: str | None
     function: str
-    through: str
-    before: str
-    underlined: str
-    after: str
-    indent: str
-    carets: str
-    role: str
+    text: str
+    parts: tuple[Part, ...]
+
+    def pieces(self) -> Iterator[tuple[str, bool]]:
+        """The text piece by piece, each with whether it is underlined."""
+        underlined = {at for part in self.parts for at in range(part.start, part.end)}
+        edges = {0, len(self.text)} | {edge for part in self.parts for edge in (part.start, part.end)}
+        ordered = sorted(edges)
+        for start, end in itertools.pairwise(ordered):
+            yield self.text[start:end], start in underlined
+
+    def indent(self, part: Part) -> str:
+        """White space as wide as what stands left of a part."""
+        return blank(self.text[: part.start])
+
+    def carets(self, part: Part) -> str:
+        """Carets below a part; empty where nothing is underlined."""
+        return "^" * columns(self.text[part.start : part.end])
+
+    def clipped(self, room: int) -> Snippet:
+        """The same in at most `room` columns, without tabs."""
+        text, spans = without_tabs(self.text, self._spans())
+        return self._with(*clip(text, spans, room))
+
+    def _spans(self) -> list[Span]:
+        return [(part.start, part.end) for part in self.parts]
+
+    def _with(self, text: str, spans: Sequence[Span]) -> Snippet:
+        parts = [
+            dataclasses.replace(part, start=start, end=end)
+            for part, (start, end) in zip(self.parts, spans, strict=True)
+        ]
+        return dataclasses.replace(self, text=text, parts=tuple(parts))
 
 
 def snippets(places: Sequence[Place], anchor: Callable[[SourceLine], str | None]) -> tuple[Snippet, ...]:
-    """The lines of `places`, without the indentation that they share; `anchor` tells where in the page one is."""
+    """The lines of `places`, each once, in the order of time, without the indentation that they share.
+
+    Args:
+        places: of a finding.
+        anchor: tells where in the page a line is.
+    """
     indents = [_indent(place.line.text) for place in places if place.line.text.strip()]
     shared = min(map(len, indents), default=0)
     if len({indent[:shared] for indent in indents}) > 1:  # tabs here, spaces there
         shared = 0
-    return tuple(_snippet(place, anchor(place.line), shared) for place in places)
+    by_line: dict[tuple[str, int], list[Place]] = {}
+    last = None
+    for place in places:
+        key = place.line.path, place.line.line
+        if key in by_line and key != last:  # another line was in between
+            place = dataclasses.replace(place, role=f"later {place.role}")
+        by_line.setdefault(key, []).append(place)
+        last = key
+    return tuple(_snippet(of_line, anchor(of_line[0].line), shared) for of_line in by_line.values())
 
 
-def _snippet(place: Place, anchor: str | None, indent: int) -> Snippet:
-    line = place.line
+def _snippet(places: Sequence[Place], anchor: str | None, shared: int) -> Snippet:
+    line = places[0].line
     text = visible(line.text)
-    start, end = _underlined(text, line.column, line.end_column)
-    before, underlined, after = text[min(indent, start) : start], text[start:end], text[end:]
-    if len(text) > _MOST_CHARACTERS:
-        before, underlined, after = _shortened(before, underlined, after)
-    return Snippet(
+    parts: dict[Span, Part] = {}
+    for place in places:
+        start, end = span = _underlined(text, place.line.column, place.line.end_column)
+        before = parts.get(span, Part(start, end, (), ""))
+        roles = before.roles if place.role in before.roles else (*before.roles, place.role)
+        parts[span] = Part(start, end, roles, before.through or place.line.through)
+    left_out = min([shared, *(start for start, _ in parts)])
+    whole = Snippet(
         path=line.path,
         number=line.line,
         anchor=anchor,
         function="" if line.function == "<module>" else line.function,
-        through=line.through,
-        before=before,
-        underlined=underlined,
-        after=after,
-        indent=_blank(before if underlined else before[: len(before) - len(before.lstrip())]),
-        carets="^" * _width(underlined),
-        role=place.role,
+        text=text,
+        parts=tuple(parts.values()),
     )
+    dedented = whole._with(text[left_out:], [(start - left_out, end - left_out) for start, end in parts])
+    return dedented._with(*clip(dedented.text, dedented._spans(), _MOST_CHARACTERS))
 
 
 def _indent(text: str) -> str:
     return text[: len(text) - len(text.lstrip(" \t"))]
 
 
-def _shortened(before: str, underlined: str, after: str) -> tuple[str, str, str]:
-    """The parts of a long line: what is underlined, and the text near it."""
-    if underlined and len(before) > _BEFORE_UNDERLINED:
-        before = f"…{before[-_BEFORE_UNDERLINED:]}"
-    room = _MOST_CHARACTERS
-    parts = []
-    for part in (before, underlined, after):
-        parts.append(part if len(part) <= room else f"{part[: max(0, room - 1)]}…" if room else "")
-        room -= len(parts[-1])
-    return parts[0], parts[1], parts[2]
-
-
-def _underlined(text: str, column: int | None, end_column: int | None) -> tuple[int, int]:
-    """Where the expression begins and ends; both at the end where it is not known."""
+def _underlined(text: str, column: int | None, end_column: int | None) -> Span:
+    """Where the expression begins and ends; both where the line does where that is not known."""
+    unknown = len(_indent(text))
     if column is None or not 1 <= column <= len(text):
-        return len(text), len(text)
+        return unknown, unknown
     end = len(text.rstrip()) if end_column is None else min(end_column - 1, len(text))
-    return (column - 1, end) if end >= column else (len(text), len(text))
-
-
-def _width(text: str) -> int:
-    """Columns of a monospaced font; East Asian characters take two."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def _blank(text: str) -> str:
-    """White space as wide as `text`; tabs stay tabs."""
-    return "".join(c if c == "\t" else " " * _width(c) for c in text)
+    return (column - 1, end) if end >= column else (unknown, unknown)

@@ -1,6 +1,7 @@
 """The page of an audit, as text. What it does in a browser is tested in tests/integration/test_audit_page.py."""
 
 import base64
+import dataclasses
 import hashlib
 import html.parser
 import re
@@ -186,8 +187,8 @@ def underlined(text, column, end_column=None):
         ("    x = y.clone()", 9, 18, ("x = ", "y.clone()", "")),
         ("    x = y.clone() + 1", 9, 18, ("x = ", "y.clone()", " + 1")),
         ("    x = y.clone(  # why", 9, None, ("x = ", "y.clone(  # why", "")),
-        ("    x = y.clone()", None, None, ("x = y.clone()", "", "")),
-        ("    x = y", 40, 44, ("x = y", "", "")),
+        ("    x = y.clone()", None, None, ("", "", "x = y.clone()")),
+        ("    x = y", 40, 44, ("", "", "x = y")),
         ("    x = y", 9, 400, ("x = ", "y", "")),
         ("", 1, 4, ("", "", "")),
     ],
@@ -195,33 +196,48 @@ def underlined(text, column, end_column=None):
 )
 def test_what_is_underlined(text, column, end_column, parts):
     shown = underlined(text, column, end_column)
-    assert (shown.before, shown.underlined, shown.after) == parts
-    assert shown.carets == "^" * len(parts[1])
+    (part,) = shown.parts
+    assert (shown.text[: part.start], shown.text[part.start : part.end], shown.text[part.end :]) == parts
+    assert shown.carets(part) == "^" * len(parts[1])
+    assert [piece for piece in shown.pieces() if piece[1]] == ([(parts[1], True)] if parts[1] else [])
 
 
 def test_carets_stand_below_wide_characters_and_tabs():
     shown = underlined("\t日本 = x.clone()", 7, 16)
-    assert shown.underlined == "x.clone()"
-    assert (shown.before, shown.indent) == ("日本 = ", " " * 7)
-    assert underlined("日本.clone()", 1, 3).carets == "^^^^"
+    assert list(shown.pieces()) == [("日本 = ", False), ("x.clone()", True)]
+    assert shown.indent(shown.parts[0]) == " " * 7
+    shown = underlined("日本.clone()", 1, 3)
+    assert shown.carets(shown.parts[0]) == "^^^^"
 
 
 def test_indentation_that_all_lines_share_is_left_out():
     places = [
         Place("", SourceLine("a.py", n, 9, None, text)) for n, text in ((1, "        a"), (2, "            b"))
     ]
-    assert [shown.before + shown.underlined for shown in snippets(places, lambda line: None)] == ["a", "    b"]
+    assert [shown.text for shown in snippets(places, lambda line: None)] == ["a", "    b"]
     places.append(Place("", SourceLine("a.py", 3, 2, None, "\tc")))
     first, *_ = snippets(places, lambda line: None)
-    assert first.before + first.underlined == "        a"
+    assert first.text == "        a"
+
+
+def test_a_line_that_has_several_parts_in_a_finding_is_shown_once():
+    line = audit_reports.source_line("train.py", "images_now.double().float()")
+    inner = dataclasses.replace(line, end_column=line.column + len("images_now.double()"))
+    finding = Finding("TC202", "message", (Place("copied here", inner), Place("and again", line)))
+    page = _Page(audit_html.render(audit_reports.report(findings=(finding,))))
+    assert [tag for tag, given in page.tags].count("mark") == 2
+    shown = spaced(page)
+    assert shown.count("images_now = images_now.double().float()") == 2  # in the finding, and in the file
+    assert re.search(r"\^ copied here \S*\^ and again", shown)
 
 
 @pytest.mark.parametrize("at", [1, 3_000, 5_990])
 def test_of_a_very_long_line_the_part_that_matters_is_shown(at):
     shown = underlined("x" * (at - 1) + "y.clone()" + "z" * (6_000 - at), at, at + 9)
-    assert shown.underlined == "y.clone()"
-    assert len(shown.before + shown.underlined + shown.after) <= 243
-    assert shown.after.endswith("…") == (at < 5_000)
+    assert [text for text, is_underlined in shown.pieces() if is_underlined] == ["y.clone()"]
+    assert len(shown.text) <= 240
+    assert shown.text.startswith("…") == (at > 1)
+    assert shown.text.endswith("…")
 
 
 # --- source --------------------------------------------------------------------------------------------------
