@@ -25,6 +25,7 @@ from .modes import (
 from .profiling import profiled_allocations, profiler_is_running, wake_profiler
 from .raw_memory import digest, held_storage, is_constant
 from .self_checks import FastPath, fast_paths, works
+from .static_types import wrap_method
 from .storage_probe import StorageProbe, expired_storages, free_weak_storages, weak_storages
 from .storages import (
     can_count_storage_uses,
@@ -87,6 +88,7 @@ __all__ = [
     "compiled_calls",
     "compiled_function",
     "never_compile",
+    "wrap_method",
     "digest",
     "held_storage",
     "is_constant",

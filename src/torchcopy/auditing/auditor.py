@@ -228,7 +228,7 @@ class Auditor:
             self.kept_states.clear()
             self.numpy_sharing.clear()
             if self.streams is not None:
-                self.streams.reads.clear()
+                self.streams.clear()
             self.pinned_bases.clear()
             self._modes.clear()
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .auditor import Auditor
 
 Call = Callable[..., Any]
+Wrap = Callable[[Any, str, Callable[[Call], Call]], None]
+Tell = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]  # whose method, its arguments, its result
 # What waits for the stream, because its result has a size, or is a value, that the host has to know.
 _WAITS = frozenset(
     f"aten::{name}"
@@ -64,6 +66,7 @@ class DeviceStreams:
         self._kinds = CudaStreams() if kinds is None else kinds
         self.order = StreamOrder(weakref.WeakKeyDictionary())
         self.reads = UnsynchronizedReads(auditor.findings, auditor.storages, self.order)
+        self._restore: list[Callable[[], None]] = []
 
     # --- operations -----------------------------------------------------------------------------------------------
 
@@ -120,31 +123,71 @@ class DeviceStreams:
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def install(self, wrap: Callable[[Any, str, Callable[[Call], Call]], None], cuda: Any = torch.cuda) -> None:
-        """Puts wrappers around what waits, by `wrap(owner, name, make)`."""
+    def install(self, wrap: Wrap, cuda: Any = torch.cuda, generic: Any = torch) -> None:
+        """Puts wrappers around what waits, by `wrap(owner, name, make)`, and around the generic streams and events.
+
+        Args:
+            wrap: for owners whose attributes can be set.
+            cuda: what stands for `torch.cuda`.
+            generic: what has `Stream` and `Event` for all kinds of devices; `clear` puts their methods back.
+        """
         order, name = self.order, self._kinds.name
-
-        def stream_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Stream:
-            given = args[0] if args else kwargs.get("stream")
-            return name(cuda.current_stream() if given is None else given)
-
-        def after(told: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]) -> Callable[[Call], Call]:
-            def make(original: Call) -> Call:
-                def call(*args: Any, **kwargs: Any) -> Any:
-                    result = original(*args, **kwargs)
-                    if self._auditor.is_on and not torch.compiler.is_compiling():
-                        with self._auditor.lock:
-                            told(args[0] if args else None, args[1:], kwargs, result)
-                            self.reads.waited()
-                    return result
-
-                return call
-
-            return make
 
         def synchronized(device: Any, _: Any, kwargs: Any, __: Any) -> None:
             device = kwargs.get("device", device)
             order.host_waits_for_streams(self._kinds.of_device(order.streams(), device))
+
+        wrap(cuda, "synchronize", self._after(synchronized))
+        if cuda is torch.cuda:
+            wrap(torch.accelerator, "synchronize", self._after(synchronized))
+        told = self._told(lambda _: name(cuda.current_stream()))
+        for owner in ("Stream", "Event"):
+            for method in ("synchronize", "query"):
+                wrap(getattr(cuda, owner), method, self._after(told[f"{owner}.{method}"]))
+        for method in ("record", "wait", "elapsed_time"):
+            wrap(cuda.Event, method, self._after(told[f"Event.{method}"]))
+        told = self._told(lambda event: self._kinds.current(event.device))
+        for each, tell in told.items():
+            owner, method = each.split(".")
+            undo = _torch_private.wrap_method(getattr(generic, owner), method, self._after(tell, is_generic=True))
+            if undo is not None:
+                self._restore.append(undo)
+
+    def clear(self) -> None:
+        """Lets go of everything, and puts back the methods of the generic streams and events."""
+        while self._restore:
+            self._restore.pop()()
+        self.reads.clear()
+
+    def _after(self, tell: Tell, *, is_generic: bool = False) -> Callable[[Call], Call]:
+        """Wrappers that call `tell` when a call has returned; generic streams may be those of another device."""
+
+        def make(original: Call) -> Call:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                result = original(*args, **kwargs)
+                if self._auditor.is_on and not torch.compiler.is_compiling():
+                    owner: Any = args[0] if args else None
+                    if not is_generic or self._kinds.has(owner.device):
+                        with self._auditor.lock:
+                            tell(owner, args[1:], kwargs, result)
+                            self.reads.waited()
+                return result
+
+            return call
+
+        return make
+
+    def _told(self, current: Callable[[Any], Stream]) -> dict[str, Tell]:
+        """What each method of a stream or an event means, by class and name.
+
+        Args:
+            current: the stream that is meant where an event is given none.
+        """
+        order, name = self.order, self._kinds.name
+
+        def given(event: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Stream:
+            stream = args[0] if args else kwargs.get("stream")
+            return current(event) if stream is None else name(stream)
 
         def stream_asked(stream: Any, _: Any, __: Any, is_done: bool) -> None:
             if is_done:
@@ -154,15 +197,28 @@ class DeviceStreams:
             if is_done:
                 order.host_waits_for_event(event)
 
-        wrap(cuda, "synchronize", after(synchronized))
-        if cuda is torch.cuda:
-            wrap(torch.accelerator, "synchronize", after(synchronized))
-        wrap(cuda.Stream, "synchronize", after(lambda s, *_: order.host_waits_for_stream(name(s))))
-        wrap(cuda.Stream, "query", after(stream_asked))
-        wrap(cuda.Event, "synchronize", after(lambda event, *_: order.host_waits_for_event(event)))
-        wrap(cuda.Event, "query", after(event_asked))
-        wrap(cuda.Event, "record", after(lambda event, a, k, _: order.records(stream_of(a, k), event)))
-        wrap(cuda.Event, "wait", after(lambda event, a, k, _: order.stream_waits(stream_of(a, k), event)))
+        def both_have_happened(event: Any, args: Any, kwargs: Any, _: Any) -> None:
+            order.host_waits_for_event(event)
+            order.host_waits_for_event(args[0] if args else kwargs["end_event"])
+
+        def waits_for(stream: Any, args: Any, kwargs: Any, _: Any) -> None:
+            order.stream_waits(name(stream), args[0] if args else kwargs["event"])
+
+        def waits_for_stream(stream: Any, args: Any, kwargs: Any, _: Any) -> None:
+            order.stream_waits_for_stream(name(stream), name(args[0] if args else kwargs["stream"]))
+
+        return {
+            "Stream.synchronize": lambda stream, *_: order.host_waits_for_stream(name(stream)),
+            "Stream.query": stream_asked,
+            "Stream.record_event": lambda stream, _, __, event: order.records(name(stream), event),
+            "Stream.wait_event": waits_for,
+            "Stream.wait_stream": waits_for_stream,
+            "Event.synchronize": lambda event, *_: order.host_waits_for_event(event),
+            "Event.query": event_asked,
+            "Event.record": lambda event, a, k, _: order.records(given(event, a, k), event),
+            "Event.wait": lambda event, a, k, _: order.stream_waits(given(event, a, k), event),
+            "Event.elapsed_time": both_have_happened,
+        }
 
 
 def _pairs(plan: OpPlan, args: Any, out: Any) -> Iterator[tuple[Tensor, Tensor]]:

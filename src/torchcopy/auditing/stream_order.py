@@ -38,6 +38,10 @@ class StreamOrder:
         """What a stream is given from now on runs after an event; one that was never recorded holds up nothing."""
         _join(self._streams.setdefault(stream, {}), self._events.get(event, {}))
 
+    def stream_waits_for_stream(self, stream: Stream, other: Stream) -> None:
+        """What a stream is given from now on runs after all that another one was given so far."""
+        _join(self._streams.setdefault(stream, {}), self._streams.get(other, {}))
+
     def host_waits_for_event(self, event: Hashable) -> None:
         """The host has waited for an event, or has seen that it has happened."""
         _join(self._host, self._events.get(event, {}))

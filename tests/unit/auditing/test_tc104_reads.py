@@ -49,6 +49,8 @@ class Stream:
 
 
 class Event:
+    device = torch.device("meta")
+
     def __init__(self, done=False):
         self.done = done
 
@@ -64,6 +66,31 @@ class Event:
     def wait(self, stream=None):
         return None
 
+    def elapsed_time(self, end_event):
+        return 1.0
+
+
+class GenericStream(Stream):
+    """As `torch.Stream`: its methods are C, and call no method of an event."""
+
+    device = torch.device("meta")
+
+    def record_event(self, event=None):
+        return self.event_type() if event is None else event
+
+    def wait_event(self, event):
+        return None
+
+    def wait_stream(self, stream):
+        return None
+
+
+class GenericEvent(Event):
+    """As `torch.Event`, for a device of any kind."""
+
+    def __init__(self, device="meta", done=False):
+        self.device, self.done = torch.device(device), done
+
 
 @pytest.fixture
 def simulated():
@@ -73,13 +100,20 @@ def simulated():
     auditor.pending_copies = streams.reads.pending
     cuda = types.SimpleNamespace(
         Stream=type("Stream", (Stream,), {}),
-        Event=type("Event", (Event,), {}),
+        Event=type("Event", (Event,), dict(vars(Event))),
         synchronize=lambda device=None: None,
     )
+    cuda.generic = types.SimpleNamespace(
+        Stream=type("Stream", (GenericStream,), {**vars(Stream), **vars(GenericStream)}),
+        Event=type("Event", (GenericEvent,), {**vars(Event), **vars(GenericEvent)}),
+    )
+    cuda.generic.Stream.event_type = cuda.generic.Event
     cuda.current_stream = lambda: cuda.Stream("default")
-    streams.install(lambda owner, name, make: setattr(owner, name, make(getattr(owner, name))), cuda)
+    streams.install(lambda owner, name, make: setattr(owner, name, make(getattr(owner, name))), cuda, cuda.generic)
+    patched = cuda.generic.Event.synchronize
     yield auditor, cuda
     auditor.stop()
+    assert cuda.generic.Event.synchronize is not patched
     assert not auditor.pending_copies
 
 
@@ -102,6 +136,7 @@ WAITS = {
     "stream.query()": lambda cuda, event: cuda.Stream("default", done=True).query(),
     "event.synchronize()": lambda cuda, event: event.synchronize(),
     "event.query()": lambda cuda, event: (setattr(event, "done", True), event.query()),
+    "the time between events": lambda cuda, event: event.elapsed_time(cuda.Event()),
     "by way of another stream": lambda cuda, event: (
         event.wait(cuda.Stream("side")),
         cuda.Stream("side").synchronize(),
@@ -137,6 +172,102 @@ def test_a_read_without_a_wait_is_a_finding(simulated, wait):
     [finding] = auditor.findings.as_records()
     assert [place.line.path.endswith(__file__.rsplit("/", 1)[-1]) for place in finding.places] == [True]
     assert "before it has arrived" in finding.message
+
+
+GENERIC_WAITS = {
+    "torch.Event.synchronize()": lambda there, event: event.synchronize(),
+    "torch.Event.query()": lambda there, event: (setattr(event, "done", True), event.query()),
+    "torch.Event.elapsed_time()": lambda there, event: there.Event().elapsed_time(event),
+    "torch.Stream.synchronize()": lambda there, event: there.Stream().synchronize(),
+    "torch.Stream.query()": lambda there, event: there.Stream(done=True).query(),
+    "torch.Stream.record_event()": lambda there, event: there.Stream().record_event().synchronize(),
+    "torch.Stream.record_event(event)": lambda there, event: (
+        there.Stream().record_event(other := there.Event()),
+        other.synchronize(),
+    ),
+    "torch.Stream.wait_event(event)": lambda there, event: (
+        there.Stream("side").wait_event(event),
+        there.Stream("side").synchronize(),
+    ),
+    "torch.Event.wait(stream)": lambda there, event: (
+        event.wait(there.Stream("side")),
+        there.Stream("side").synchronize(),
+    ),
+    "torch.Stream.wait_stream(stream)": lambda there, event: (
+        there.Stream("side").wait_stream(there.Stream()),
+        there.Stream("side").synchronize(),
+    ),
+}
+GENERIC_NO_WAITS = {
+    "nothing": lambda there, event: None,
+    "another stream": lambda there, event: there.Stream("side").synchronize(),
+    "a stream that is not done": lambda there, event: there.Stream().query(),
+    "an event that has not happened": lambda there, event: event.query(),
+    "an event that was never recorded": lambda there, event: there.Event().synchronize(),
+    "a stream that waits": lambda there, event: there.Stream("side").wait_stream(there.Stream()),
+    "a stream that waits for an event": lambda there, event: there.Stream("side").wait_event(event),
+    "the stream waits for another": lambda there, event: (
+        there.Stream().wait_stream(there.Stream("side")),
+        there.Stream("side").synchronize(),
+    ),
+}
+
+
+@pytest.mark.parametrize("wait", GENERIC_WAITS.values(), ids=GENERIC_WAITS.keys())
+def test_a_read_after_a_generic_wait_is_no_finding(simulated, wait):
+    auditor, cuda = simulated
+    target, event = copied(auditor), cuda.generic.Event()
+    event.record()
+    wait(cuda.generic, event)
+    assert read(auditor, target) == []
+
+
+@pytest.mark.parametrize("wait", GENERIC_NO_WAITS.values(), ids=GENERIC_NO_WAITS.keys())
+def test_a_read_without_a_generic_wait_is_a_finding(simulated, wait):
+    auditor, cuda = simulated
+    target, event = copied(auditor), cuda.generic.Event()
+    event.record()
+    wait(cuda.generic, event)
+    assert read(auditor, target) == ["TC104"]
+
+
+def test_an_event_of_a_device_that_is_not_followed_is_none(simulated):
+    auditor, cuda = simulated
+    target, event = copied(auditor), cuda.generic.Event("cpu")
+    event.record()
+    event.synchronize()
+    assert read(auditor, target) == ["TC104"]
+
+
+def test_generic_and_cuda_ones_know_of_each_other(simulated):
+    auditor, cuda = simulated
+    target, event = copied(auditor), cuda.generic.Event()
+    event.record(cuda.Stream("default"))
+    event.wait(cuda.Stream("side"))
+    cuda.generic.Stream("side").synchronize()
+    assert read(auditor, target) == []
+
+
+METHODS = [(torch.Event, name) for name in ("synchronize", "query", "record", "wait", "elapsed_time")]
+METHODS += [(torch.Stream, name) for name in ("synchronize", "query", "record_event", "wait_event", "wait_stream")]
+
+
+def test_the_methods_of_torch_are_told_of_and_put_back():
+    before = [vars(owner)[name] for owner, name in METHODS]
+    auditor, told = Auditor(), []
+    streams = DeviceStreams(auditor, Streams())
+    streams._kinds.has = lambda device: told.append(device)
+    streams.install(lambda *_: None)
+    assert not {id(vars(owner)[name]) for owner, name in METHODS} & set(map(id, before))
+    torch.Stream(device="cpu").query()
+    assert told == [torch.device("cpu")]
+    with pytest.raises(TypeError, match="query"):
+        torch.Stream(device="cpu").query(1)
+    streams.clear()
+    assert [vars(owner)[name] for owner, name in METHODS] == before
+    torch.Stream(device="cpu").query()
+    assert len(told) == 1
+    auditor.stop()
 
 
 def test_an_event_recorded_before_the_copy_is_no_wait(simulated):

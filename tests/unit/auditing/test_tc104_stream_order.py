@@ -35,6 +35,9 @@ class Arrows:
     def stream_waits(self, stream, event):
         self._add(stream, self.events[event])
 
+    def stream_waits_for_stream(self, stream, other):
+        self._add(stream, self.last[other])
+
     def host_waits_for_event(self, event):
         self.waited.append(self.events[event])
 
@@ -60,6 +63,7 @@ CALLS = st.one_of(
     st.tuples(st.just("works"), a_stream),
     st.tuples(st.just("records"), a_stream, an_event),
     st.tuples(st.just("stream_waits"), a_stream, an_event),
+    st.tuples(st.just("stream_waits_for_stream"), a_stream, a_stream),
     st.tuples(st.just("host_waits_for_event"), an_event),
     st.tuples(st.just("host_waits_for_stream"), a_stream),
     st.tuples(st.just("host_waits_for_streams")),
@@ -93,6 +97,9 @@ def test_the_host_knows_of_the_work_that_an_arrow_leads_from(calls):
         ([("stream_waits", "s1", "e0"), ("records", "s0", "e0"), ("host_waits_for_stream", "s1")], False),
         ([("records", "s0", "e0"), ("records", "s1", "e0"), ("host_waits_for_event", "e0")], False),
         ([("host_waits_for_event", "e0")], False),
+        ([("stream_waits_for_stream", "s1", "s0")], False),
+        ([("stream_waits_for_stream", "s1", "s0"), ("host_waits_for_stream", "s1")], True),
+        ([("stream_waits_for_stream", "s0", "s1"), ("host_waits_for_stream", "s1")], False),
     ],
     ids=str,
 )
