@@ -38,6 +38,7 @@ class Auditor:
         is_on: whether it still looks; False after the steps that were to be audited, and in forked children.
         started: when, in seconds of `time.perf_counter`.
         steps: how many optimizer steps were taken so far.
+        last_step_at: the line of the last one.
         to_the_end: whether the program ends with the audit: what was not written until then never is.
         lock: held while a table is changed that several threads may change.
     """
@@ -66,7 +67,7 @@ class Auditor:
         self.waste = Waste(self.findings, self.sites, self.copies, self.storages)
         self.shared_values = SharedValues(self.findings, self.sites, self.storages, wants_idioms=wants_idioms)
         self._modes: dict[int, OpMode] = {}
-        self._last_step_at = 0
+        self.last_step_at = 0
         self._steps_of: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     # --- threads --------------------------------------------------------------------------------------------------
@@ -137,6 +138,7 @@ class Auditor:
         with _torch_private.outside_modes(), self.lock:
             if self.numpy_sharing.watched:
                 self.numpy_sharing.before_backward()
+            self.kept_graphs.backward_begins(roots)
             self.saved_values.before_backward(roots, inputs, site)
 
     def ran_batch_norm(self, statistics: list[Tensor], is_training: bool, site: int, number: int) -> None:
@@ -193,18 +195,13 @@ class Auditor:
         if not self.is_on:
             return False
         self.audited_steps += 1
-        self._last_step_at = self.sites.of(frame)
+        self.last_step_at = self.sites.of(frame)
         with _torch_private.outside_modes(), self.lock:
-            self.kept_graphs.iteration_ended(by_step=True, frame=frame)
-            self.shared_values.stepped(optimizer, frame, self._last_step_at)
+            self.kept_graphs.stepped(optimizer, frame)
+            self.shared_values.stepped(optimizer, frame, self.last_step_at)
             if self.steps & (self.steps - 1) == 0:  # ever more rarely: 1, 2, 4, 8, …
                 self.pinned_bases.look(at_step=True)
         return self.first_steps is not None and self.steps >= self.first_steps
-
-    @property
-    def last_step_at(self) -> int:
-        """The line of the last optimizer step."""
-        return self._last_step_at
 
     # --- the end --------------------------------------------------------------------------------------------------
 
@@ -216,7 +213,7 @@ class Auditor:
         with _torch_private.outside_modes(), self.lock:
             for mode in tuple(self._modes.values()):
                 mode.finish()
-            self.kept_graphs.look(sys._getframe())
+            self.kept_graphs.look(sys._getframe(), last=True)
             self.pinned_bases.look(last=True)
             self.copies.finish("redundant" if self.to_the_end else "unknown")
             self.kept_graphs.finish()

@@ -56,6 +56,12 @@ class FindingLog:
         found.seconds += seconds
         return found
 
+    def withdraw(self, found: Found) -> None:
+        """Takes back what has turned out to be none."""
+        for key, there in list(self._found.items()):
+            if there is found:
+                del self._found[key]
+
     def as_records(self) -> list[Finding]:
         """The findings, hazards first, then by bytes; those at the same lines are one."""
         merged: dict[tuple[object, ...], Finding] = {}

@@ -125,7 +125,7 @@ class Patches:
                 auditor.kept_graphs.ran_backward()
                 keeps_graph = args[1] if len(args) > 1 else False
                 if kwargs.get("accumulate_grad") and not keeps_graph:
-                    auditor.kept_graphs.iteration_ended(by_step=False, frame=sys._getframe(1))
+                    auditor.kept_graphs.backward_ended(sys._getframe(1))
             return found
 
         return run_backward

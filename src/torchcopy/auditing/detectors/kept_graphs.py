@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import bisect
 import dataclasses
 import gc
-import linecache
-import sys
 import threading
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 from torch import Tensor
@@ -21,13 +17,19 @@ from ... import _torch_private
 from ..._tensors import format_bytes
 from ..finding_log import FindingLog, Found
 from ..records import SourceLine
-from ..sites import Sites, shown_path
-from .saved_values import nodes_from
+from ..sites import Sites
+from .accumulated_graphs import Chain, longest_chain
+from .iterations import Iterations
+from .kept_where import where_kept
+from .saved_values import MOST_NODES, nodes_from
 
 _FIRST_LOOK, _FEWEST = 4, 3
+_MANY = 16  # graphs of so many iterations in a row are kept, whatever was there when it was looked last
+_WINDOW = 8  # the graphs of the latest few iterations may be there on purpose
 _MOST_UNUSED = 8
-_MOST_ENDS = 100_000
+_MOST_HELD = 8  # lines of which it is asked whether anybody but another tensor's graph holds what they made
 _NO_NUMBER = 1 << 62
+_FIX = "keep the value without its graph: `loss.detach()`, or `loss.item()`"
 
 
 @dataclasses.dataclass
@@ -41,81 +43,214 @@ class Unused:
     line: SourceLine | None
 
 
-class KeptGraphs:
-    """Looks, now and then, which tensors of earlier iterations still have a graph.
+@dataclasses.dataclass
+class Told:
+    """A finding, and what may yet show that it is none.
 
-    An iteration ends with an optimizer's step; in a program without one, with a backward.
+    Attributes:
+        first: the oldest iteration of which there was a graph when it was told.
+        oldest: that of which there was one at the last look.
+        most: of how many iterations there were graphs.
     """
+
+    found: Found
+    first: int
+    oldest: int
+    most: int = 0
+
+
+class KeptGraphs:
+    """Looks, now and then, which tensors of earlier iterations still have a graph."""
 
     def __init__(self, findings: FindingLog, sites: Sites, line_of_node: Callable[[int], int]) -> None:
         self._findings, self._sites, self._line_of_node = findings, sites, line_of_node
-        self._ends: list[int] = []  # the number of the next node, at the end of each of the latest iterations
-        self._count = 0
-        self._by_step = False
+        self._iterations = Iterations()
         self._next_look = _FIRST_LOOK
-        self._told: dict[int, Found] = {}
+        self._told: dict[int, Told] = {}
+        self._told_chains: dict[int, Found] = {}
+        self._keepers: dict[int, tuple[str, SourceLine | None]] = {}
+        self._meant: set[int] = set()  # lines whose graphs a backward has used, those of several iterations at once
         self._unused: dict[int, Unused] = {}
         self._ran_backward = False
         self._thread, self._is_off = threading.get_ident(), False
         self._before: dict[int, tuple[int, int]] = {}  # by line, at the last look: oldest iteration, how many
 
+    # --- what happens ---------------------------------------------------------------------------------------------
+
+    def backward_begins(self, roots: Iterable[Tensor]) -> None:
+        """A backward is about to run. Graphs of several iterations that it uses were kept for that."""
+        if not self._told or threading.get_ident() != self._thread:
+            return
+        used: dict[int, set[int]] = defaultdict(set)
+        for node in nodes_from(roots):
+            number = _torch_private.node_number(node)
+            if number < _NO_NUMBER:
+                used[self._line_of_node(number)].add(self._iterations.of(number))
+        for site in self._told.keys() & used.keys():
+            if len(used[site]) >= _FEWEST:
+                self._meant.add(site)
+                self._findings.withdraw(self._told.pop(site).found)
+
     def ran_backward(self) -> None:
         """A backward has run, of whatever kind: the program uses its graphs."""
         self._ran_backward = True
 
-    def iteration_ended(self, *, by_step: bool, frame: FrameType | None) -> None:
-        """A step was taken, or a backward was run."""
-        if threading.get_ident() != self._thread:
-            self._is_off = True  # each thread numbers its nodes by itself: iterations cannot be told apart
-            return
-        if by_step and not self._by_step:
-            self._by_step = True
-            self._ends.clear()
-            self._count, self._next_look = 0, _FIRST_LOOK
-        elif self._by_step and not by_step:
-            return
-        self._ends.append(_torch_private.next_node_number())
-        self._count += 1
-        if len(self._ends) > _MOST_ENDS:
-            del self._ends[: _MOST_ENDS // 2]
-        if self._count >= self._next_look:
-            self._next_look = 2 * self._count
+    def backward_ended(self, frame: FrameType | None) -> None:
+        """A backward has run that keeps no graph: in a program without optimizers, an iteration is over."""
+        if self._is_here() and self._iterations.ran_backward():
+            self._look_if_due(frame)
+
+    def stepped(self, optimizer: Any, frame: FrameType | None) -> None:
+        """An optimizer has taken a step."""
+        if self._is_here():
+            before = len(self._iterations)
+            is_first = self._iterations.stepped(optimizer)
+            if len(self._iterations) < before:
+                self._start_again()
+            if is_first:
+                self._look_if_due(frame)
+
+    def _is_here(self) -> bool:
+        """Each thread numbers its nodes by itself: iterations on several of them cannot be told apart."""
+        self._is_off = self._is_off or threading.get_ident() != self._thread
+        return not self._is_off
+
+    def _start_again(self) -> None:
+        """The first optimizer has stepped: what was ended by backwards were parts of one iteration."""
+        for found in (*(told.found for told in self._told.values()), *self._told_chains.values()):
+            self._findings.withdraw(found)
+        for each in (self._told, self._told_chains, self._before):
+            each.clear()
+        self._next_look = _FIRST_LOOK
+
+    def _look_if_due(self, frame: FrameType | None) -> None:
+        if len(self._iterations) >= self._next_look:
+            self._next_look = 2 * len(self._iterations)
             self.look(frame)
 
-    def look(self, frame: FrameType | None) -> None:
-        """Looks at all tensors of the program that have a graph."""
-        if len(self._ends) < _FEWEST or self._is_off:
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def look(self, frame: FrameType | None, *, last: bool = False) -> None:
+        """Looks at all tensors of the program that have a graph. The `last` time, some may be gone already."""
+        if len(self._iterations) < _FEWEST or self._is_off:
             return
-        kept: dict[int, list[Tensor]] = defaultdict(list)
-        for t in _with_graph():
-            number = _torch_private.node_number(t.grad_fn)
-            if number < _NO_NUMBER:
-                kept[self._line_of_node(number)].append(t)
-        least = max(_FEWEST, len(self._ends) // 4)
+        kept = self._by_line()
+        inner, is_all = _inner_nodes(t for tensors in kept.values() for t in tensors)
+        before, self._before = self._before, {}
         for site, tensors in kept.items():
-            if not site:
-                continue
-            steps = {self._iteration_of(_torch_private.node_number(t.grad_fn)) for t in tensors}
-            oldest, count = self._before.get(site, (-1, 0))
+            steps = self._steps(tensors)
             self._before[site] = min(steps), len(steps)
-            grows = oldest == min(steps) and count < len(steps) and len(steps) >= _FEWEST
-            if len(steps) > least or grows:
-                self._tell(site, tensors, len(steps), frame)
-            else:
-                self._look_along(site, tensors, least, frame)
+            outer = [t for t in tensors if t.grad_fn not in inner]
+            is_chain = self._look_along(outer[-_FEWEST:])
+            if self._is_kept(steps, before.get(site, (-1, 0))):
+                is_named = site in self._told or self._keeper(site, tensors[0], frame)[1] is not None
+                if len(outer) >= _FEWEST and is_all and (is_named or not is_chain):
+                    self._tell(site, outer, frame)
+                elif is_named:
+                    self._tell(site, tensors, frame)
+        self._withdraw_windows(last=last)
+
+    def _by_line(self) -> dict[int, list[Tensor]]:
+        """The tensors with a graph, by the line that made them, the oldest first."""
+        found: dict[int, list[tuple[int, int, Tensor]]] = defaultdict(list)
+        for k, t in enumerate(_with_graph()):
+            number = _torch_private.node_number(t.grad_fn)
+            site = self._line_of_node(number) if number < _NO_NUMBER else 0
+            if site:
+                found[site].append((number, k, t))
+        return {site: [t for _, _, t in sorted(tensors)] for site, tensors in found.items()}
+
+    def _steps(self, tensors: list[Tensor]) -> set[int]:
+        return {self._iterations.of(_torch_private.node_number(t.grad_fn)) for t in tensors}
+
+    def _is_kept(self, steps: set[int], before: tuple[int, int]) -> bool:
+        """Whether what is there of some iterations is kept, and was not just made."""
+        if len(steps) < _FEWEST:
+            return False
+        oldest, count = before
+        grows = oldest == min(steps) and count < len(steps)
+        is_all = len(steps) > _FEWEST and len(steps) >= len(self._iterations)
+        return grows or is_all or (len(steps) >= _MANY and self._is_each(steps))
+
+    def _is_each(self, steps: set[int]) -> bool:
+        """Whether these are all iterations from some one to the present."""
+        return max(steps) >= len(self._iterations) - 1 and max(steps) - min(steps) < len(steps)
+
+    # --- telling --------------------------------------------------------------------------------------------------
+
+    def _keeper(self, site: int, oldest: Tensor, frame: FrameType | None) -> tuple[str, SourceLine | None]:
+        """What keeps the tensors of a line, and where it is filled; asked once, for it takes its time."""
+        if site not in self._keepers and len(self._keepers) - len(self._told) < _MOST_HELD:
+            self._keepers[site] = where_kept(oldest, frame, self._sites)
+        return self._keepers.get(site, ("", None))
+
+    def _tell(self, site: int, tensors: list[Tensor], frame: FrameType | None) -> None:
+        if site in self._meant:
+            return
+        steps = self._steps(tensors)
+        told = self._told.get(site)
+        if told is None:
+            name, line = self._keeper(site, tensors[0], frame)
+            places = [("made here, with its graph", site)]
+            if line is not None:
+                places.insert(0, (f"kept in `{name}` here", self._sites.add(line)))
+            found = self._findings.add("TC105", "", places, fix=_FIX)
+            told = self._told[site] = Told(found, min(steps), min(steps))
+        is_same = told.oldest == min(steps)
+        told.oldest, told.most = min(steps), max(told.most, len(steps))
+        count = min(len(steps), len(self._iterations))
+        more = ", and more with each" if is_same and self._is_each(steps) else ""
+        told.found.message = f"{len(tensors)} tensors keep the graphs of {count} iterations alive{more}"
+        self._measure(told.found, tensors)
+
+    def _look_along(self, tensors: list[Tensor]) -> bool:
+        """One tensor may hold the graphs of all iterations, if it is made from its last value in each."""
+        is_told = False
+        for t in reversed(tensors):
+            chain = longest_chain(t, self._line_of_node, self._sites, self._iterations.of)
+            if chain is not None and chain.steps > max(_FEWEST, len(self._iterations) // 4):
+                self._tell_chain(t, chain)
+                is_told = True
+        return is_told
+
+    def _tell_chain(self, t: Tensor, chain: Chain) -> None:
+        found = self._told_chains.get(chain.site)
+        if found is None:
+            places = [("added to here, with its graph", chain.site), ("made here, with its graph", chain.made)]
+            if not chain.made:
+                places = [("made from its last value here, with its graph", chain.site)]
+            found = self._told_chains[chain.site] = self._findings.add("TC105", "", places, fix=_FIX)
+        count = min(chain.steps, len(self._iterations))
+        least = "" if chain.is_whole else "at least "
+        more = ", and more with each" if chain.newest >= len(self._iterations) - 1 else ""
+        found.message = f"one tensor keeps the graphs of {least}{count} iterations alive{more}"
+        self._measure(found, [t])
+
+    def _measure(self, found: Found, tensors: list[Tensor]) -> None:
+        size, nodes = _held_by(tensors)
+        found.bytes, found.count = size, len(tensors)
+        least = "at least " if nodes >= MOST_NODES else ""
+        found.notes = (
+            f"held by them when it was last seen, after {len(self._iterations)} iterations: "
+            f"{least}{format_bytes(size)} and {nodes} nodes of graphs",
+        )
+
+    def _withdraw_windows(self, *, last: bool) -> None:
+        """What was told of the first few iterations was a window on the latest ones, if the oldest are gone."""
+        for site, told in list(self._told.items()):
+            oldest = self._before[site][0] if site in self._before else told.first if last else -1
+            if told.most <= _WINDOW and oldest != told.first:
+                self._findings.withdraw(self._told.pop(site).found)
+
+    # --- programs without a backward ------------------------------------------------------------------------------
 
     def look_without_backward(self, frame: FrameType | None) -> None:
         """Graphs that are kept while no backward has run at all may be for nothing: the end of the audit tells."""
         if self._ran_backward:
             return
-        kept: dict[int, list[Tensor]] = defaultdict(list)
-        for t in _with_graph():
-            number = _torch_private.node_number(t.grad_fn)
-            if number < _NO_NUMBER:
-                kept[self._line_of_node(number)].append(t)
-        for site, tensors in kept.items():
-            if site and len(tensors) >= _MOST_UNUSED and not _are_one_graph(tensors):
-                name, line = _where_kept(tensors, frame, self._sites)
+        for site, tensors in self._by_line().items():
+            if len(tensors) >= _MOST_UNUSED and not _are_one_graph(tensors):
+                name, line = where_kept(tensors[0], frame, self._sites)
                 self._unused[site] = Unused(len(tensors), *_held_by(tensors), name, line)
 
     def finish(self) -> None:
@@ -136,35 +271,6 @@ class KeptGraphs:
                 count=unused.count,
             )
 
-    def _look_along(self, site: int, tensors: list[Tensor], least: int, frame: FrameType | None) -> None:
-        """One tensor may hold the graphs of all iterations, if it is added to in each."""
-        for t in tensors[:4]:
-            numbers = [_torch_private.node_number(node) for node in nodes_from([t])]
-            steps = {self._iteration_of(number) for number in numbers if number < _NO_NUMBER}
-            if len(steps) > least:
-                self._tell(site, [t], len(steps), frame)
-                return
-
-    def _iteration_of(self, number: int) -> int:
-        return bisect.bisect_right(self._ends, number)
-
-    def _tell(self, site: int, tensors: list[Tensor], steps: int, frame: FrameType | None) -> None:
-        size, nodes = _held_by(tensors)
-        what = f"{len(tensors)} tensors keep" if len(tensors) > 1 else "one tensor keeps"
-        found = self._told.get(site)
-        if found is None:
-            enough = len(tensors) >= _FEWEST
-            name, line = _where_kept(tensors, frame, self._sites) if enough else ("", None)
-            places = [("made here, with its graph", site)]
-            if line is not None:
-                places.insert(0, (f"kept in `{name}` here", self._sites.add(line)))
-            found = self._told[site] = self._findings.add(
-                "TC105", "", places, fix="keep the value without its graph: `loss.detach()`, or `loss.item()`"
-            )
-        found.message = f"{what} the graphs of {steps} iterations alive, and more with each"
-        found.notes = (f"held by them when it was last seen: {format_bytes(size)} and {nodes} nodes of graphs",)
-        found.bytes, found.count = size, len(tensors)
-
 
 def _with_graph() -> Iterator[Tensor]:
     is_tensor: dict[type, bool] = {}
@@ -177,6 +283,12 @@ def _with_graph() -> Iterator[Tensor]:
                 yield each
         except RuntimeError:
             continue
+
+
+def _inner_nodes(tensors: Iterable[Tensor]) -> tuple[set[Any], bool]:
+    """The nodes that the graphs of some tensors have below those of the tensors, and whether these are all."""
+    nodes = nodes_from(tensors)
+    return {each for node in nodes for each, _ in node.next_functions}, len(nodes) < MOST_NODES
 
 
 def _are_one_graph(tensors: list[Tensor]) -> bool:
@@ -203,84 +315,3 @@ def _held_by(tensors: list[Tensor]) -> tuple[int, int]:
             except RuntimeError:
                 storages[id(t)] = t.nbytes
     return sum(storages.values()), len(nodes)
-
-
-def _where_kept(tensors: list[Tensor], frame: FrameType | None, sites: Sites) -> tuple[str, SourceLine | None]:
-    """The name of the list or dict that has the tensors, and the line that fills it."""
-    containers = _containers_of(tensors)
-    frame = frame or sys._getframe()
-    while frame is not None:
-        if sites.is_program_code(frame.f_code):
-            for scope in (frame.f_locals, frame.f_globals):
-                for name, value in list(scope.items()):
-                    for found in _names_in(name, value, containers, 3):
-                        line = _line_that_fills(found, frame.f_code.co_filename)
-                        if line is not None:
-                            return found, line
-        frame = frame.f_back
-    return "", None
-
-
-def _containers_of(tensors: list[Tensor]) -> set[int]:
-    """The lists, dicts and the like that have the first of the tensors, and those that have them: by identity."""
-    found: set[int] = set()
-    level: list[Any] = tensors[:1]
-    for _ in range(3):
-        level = [
-            each
-            for each in gc.get_referrers(*level)
-            if isinstance(each, (list, dict, tuple, set, deque)) and each is not tensors and each is not level
-        ][:64]
-        found.update(map(id, level))
-        if not level:
-            break
-    return found
-
-
-def _names_in(name: str, value: Any, containers: set[int], depth: int) -> Iterator[str]:
-    """The expressions for the containers that can be reached from a name."""
-    if id(value) in containers and not isinstance(value, tuple):
-        yield name
-    if not depth:
-        return
-    if isinstance(value, dict):
-        inner = [
-            (f"{name}[{key!r}]", each) for key, each in list(value.items())[:100] if isinstance(key, (str, int))
-        ]
-    elif isinstance(value, (type, Tensor, ModuleType)) or not hasattr(value, "__dict__"):
-        return
-    else:
-        inner = [(f"{name}.{key}", each) for key, each in list(vars(value).items())[:100]]
-    for path, each in inner:
-        yield from _names_in(path, each, containers, depth - 1)
-
-
-def _line_that_fills(name: str, path: str) -> SourceLine | None:
-    """The line with `name.append(…)`, `name += …` or `name[…] = …`."""
-    lines = linecache.getlines(path)
-    try:
-        tree = ast.parse("".join(lines))
-    except (SyntaxError, ValueError):
-        return None
-    own = f"self.{name.partition('.')[2]}"
-    for node in ast.walk(tree):
-        target: ast.expr | None = None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in ("append", "extend", "add", "insert", "appendleft", "setdefault"):
-                target = node.func.value
-        elif isinstance(node, ast.AugAssign):
-            target = node.target
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-            target = node.targets[0].value
-        if target is not None and ast.unparse(target) in (name, own):
-            assert isinstance(node, (ast.Call, ast.AugAssign, ast.Assign))
-            text = lines[node.lineno - 1].rstrip("\n")
-            end = node.end_col_offset if node.end_lineno == node.lineno else None
-            return SourceLine(
-                path=shown_path(path),
-                line=node.lineno,
-                column=node.col_offset + 1,
-                end_column=None if end is None else end + 1,
-                text=text,
-            )
-    return None

@@ -14,7 +14,7 @@ from ..finding_log import FindingLog
 
 # PyTorch crashes when a chain of some 40,000 nodes is freed that Python has looked at
 # (docs/decisions/0006-deep-graphs.md).
-_MOST_NODES = 20_000
+MOST_NODES = 20_000
 _MOST_STATISTICS = 10_000
 _ACCUMULATES = 1 << 62  # nodes that accumulate gradients have no number of their own
 
@@ -143,7 +143,7 @@ def nodes_from(roots: Iterable[Tensor]) -> list[Any]:
     waiting = [root.grad_fn for root in roots if root.grad_fn is not None]
     seen = set(waiting)
     found: list[Any] = []
-    while waiting and len(found) < _MOST_NODES:
+    while waiting and len(found) < MOST_NODES:
         node = waiting.pop()
         found.append(node)
         for each, _ in node.next_functions:

@@ -9,7 +9,7 @@ optimizer = torch.optim.Adam(model.parameters())
 total = 0
 for _ in range(40):
     optimizer.zero_grad()
-    loss = model(torch.randn(32, 8)).square().mean()  # TC105: made?
+    loss = model(torch.randn(32, 8)).square().mean()  # TC105: made
     loss.backward()
     optimizer.step()
     total = total + loss  # TC105: kept

@@ -8,7 +8,7 @@ model = nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 smoothed = torch.zeros(())
 for _ in range(50):
-    loss = model(torch.randn(16, 8)).square().mean()  # TC105: made?
+    loss = model(torch.randn(16, 8)).square().mean()  # TC105: made
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
