@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from torch import Tensor
 
+from ... import _torch_private
 from ..._tensors import format_bytes, format_seconds
 from ..copies import CopyLog
 from ..expressions import called_name, is_clone_detach
@@ -39,18 +40,12 @@ class Counted:
 
 
 class DeepCopied:
-    """How often a tensor was deep-copied by each line."""
+    """How often a tensor was deep-copied, by line: hangs on its storage, and goes with it."""
 
-    __slots__ = ("log", "times")
+    __slots__ = ("times",)
 
-    def __init__(self, log: dict[int, int]) -> None:
-        self.log = log  # the most by any tensor, by line
-        self.times: dict[int, int] = defaultdict(int)
-
-    def again(self, site: int) -> None:
-        """Once more, by this line."""
-        self.times[site] += 1
-        self.log[site] = max(self.log.get(site, 0), self.times[site])
+    def __init__(self) -> None:
+        self.times: Counter[int] = Counter()
 
     def written(self, storage: int, write: Write) -> bool:
         """That makes no difference."""
@@ -69,8 +64,7 @@ class Waste:
         self.syncs: dict[int, Counted] = {}
         self._detached: dict[int, Counted] = {}
         self._deepcopies: dict[int, Counted] = {}
-        self._most_of_one: dict[int, int] = {}
-        self._deepcopied: dict[int, DeepCopied] = {}
+        self._most_of_one: Counter[int] = Counter()  # how often a line has deep-copied the same tensor
         self._elsewhere: dict[int, int] = defaultdict(int)  # redundant clones that another code tells of, by line
 
     # --- while the program runs -----------------------------------------------------------------------------------
@@ -99,18 +93,13 @@ class Waste:
         counted.count += 1
         counted.bytes += size
         counted.seconds += seconds
-        times = DeepCopied(self._most_of_one)
-        storage = self._storages.watch(source, times)
-        there = self._deepcopied.get(storage)
-        known = self._storages.dependents[storage]
-        if there is not None and there in known:
-            known.remove(times)
-            times = there
-        else:
-            self._deepcopied[storage] = times
-            if len(self._deepcopied) > 4096:
-                self._deepcopied = {s: d for s, d in self._deepcopied.items() if self._storages.is_alive(s)}
-        times.again(site)
+        known = self._storages.dependents.get(_torch_private.storage_id(source), ())
+        deep_copied = next((each for each in known if isinstance(each, DeepCopied)), None)
+        if deep_copied is None:
+            deep_copied = DeepCopied()
+            self._storages.watch(source, deep_copied)
+        deep_copied.times[site] += 1
+        self._most_of_one[site] = max(self._most_of_one[site], deep_copied.times[site])
 
     def waited(self, site: int, steps: int, *, on_device: bool) -> None:
         """Numbers of Python's were asked of a tensor, after so many steps of optimizers."""
@@ -186,7 +175,7 @@ class Waste:
             count = tally.counts["redundant"] - self._elsewhere.get(site, 0)
             if kind != "clone" or count <= 0 or tally.counts["needed"] or site in told:
                 continue
-            if not self._is_direct(site):
+            if not self._sites.is_direct(site):
                 continue
             if not tally.of_detached and called_name(self._sites.call(site)) == "tensor":
                 continue  # of an array or a list: what may be written there is not seen
@@ -205,7 +194,7 @@ class Waste:
     def _repeated_conversions(self) -> None:
         for (site, kind), tally in self._copies.tallies.items():
             count = tally.counts["repeated"]
-            if count < _REPEATED_LEAST or not self._is_direct(site):
+            if count < _REPEATED_LEAST or not self._sites.is_direct(site):
                 continue
             self._findings.add(
                 "TC205",
@@ -221,7 +210,7 @@ class Waste:
         for site, counted in self.syncs.items():
             least = _DEVICE_SYNCS_LEAST if counted.on_device else max(_SYNCS_LEAST, _SYNCS_A_STEP * steps)
             hot = counted.count >= least or counted.most_in_a_step >= _SYNCS_BETWEEN_STEPS
-            if hot and self._is_direct(site):
+            if hot and self._sites.is_direct(site):
                 self._findings.add(
                     "TC207",
                     "a number is asked of a tensor again and again: the program waits for each",
@@ -229,7 +218,3 @@ class Waste:
                     fix="work with whole tensors, and ask once: `tensor.tolist()`, or sum first",
                     count=counted.count,
                 )
-
-    def _is_direct(self, site: int) -> bool:
-        """Whether the program's own line makes the copy: what a library copies is not the program's to mend."""
-        return self._sites.is_direct(site)
