@@ -47,14 +47,14 @@ bench-copying: .venv/.demo
 bench-history: .venv/.demo
 	$(BIN)/python benchmarks/history.py
 
-bench-audit: .venv/.demo
+bench-audit: .venv/.demo .venv/.bench
 	$(BIN)/python benchmarks/audit.py
 
 clean:
 	rm -rf .venv docs/_build demo-output bench-output .pytest_cache .mypy_cache .ruff_cache
 
 # One stamp for each set of extras: pip runs again when what it would install has changed.
-.venv/.demo .venv/.test .venv/.dev: .venv/.%: pyproject.toml constraints.txt | .venv
+.venv/.demo .venv/.bench .venv/.test .venv/.dev: .venv/.%: pyproject.toml constraints.txt | .venv
 	$(PIP) --editable '.[$*]'
 	touch $@
 
