@@ -89,10 +89,13 @@ def audit(
             _check_suffix(path, option)
             check_writable(path, option)
     check_distinct(outputs)
+    selected, ignored = _parse(select, "--select"), _parse(ignore, "--ignore") or ()
+    failing = _parse(fail_on, "--fail-on") or ()
+    _check_looked_for(split_commas(fail_on) or [], selected, ignored)
     return _AuditedRun(
         program=find_program(program or [], is_module=module),
-        options={"select": _parse(select), "ignore": _parse(ignore) or (), "first_steps": first_steps},
-        fail_on=_parse(fail_on) or (),
+        options={"select": selected, "ignore": ignored, "first_steps": first_steps},
+        fail_on=failing,
         outputs={option: path.absolute() for option, path in outputs.items() if path is not None},
         github=github,
     )
@@ -182,11 +185,11 @@ def _check_suffix(path: Path, option: str) -> None:
         raise InputError(f"`{option} {path}`: the name must end in {' or '.join(endings)}")
 
 
-def _parse(given: list[str] | None) -> tuple[str, ...] | None:
+def _parse(given: list[str] | None, option: str) -> tuple[str, ...] | None:
     """The codes that are meant.
 
     Raises:
-        InputError: one is unknown, or the linter's alone.
+        InputError: none is, one is unknown, or the linter's alone.
     """
     from .._errors import InputError
     from ..semantics.codes import match_codes
@@ -194,7 +197,31 @@ def _parse(given: list[str] | None) -> tuple[str, ...] | None:
     names = split_commas(given)
     if names is None:
         return None
+    if names == [""]:
+        raise InputError(f"`{option}` names no code: no code begins with ''; write `{option} TC1`, or leave it out")
     for name in names:
         if not any(code.audited for code in match_codes([name])):
             raise InputError(f"no audit looks for {name}: `torchcopy lint` does")
     return tuple(code.code for code in match_codes(names) if code.audited)
+
+
+def _check_looked_for(failing: list[str], selected: tuple[str, ...] | None, ignored: tuple[str, ...]) -> None:
+    """Refuses to fail on what cannot be found.
+
+    Raises:
+        InputError: nothing that one of `failing` stands for is looked for.
+    """
+    from .._errors import InputError
+    from ..semantics.codes import match_codes
+
+    for name in failing:
+        meant = [code for code in match_codes([name]) if code.audited]
+        reason = ""
+        if selected is None and not any(code.on for code in meant):
+            reason = f"it is off by default; `--select TC1,TC2,{name}` turns it on"
+        elif selected is not None and not any(code.code in selected for code in meant):
+            reason = "`--select` leaves it out"
+        elif all(code.code in ignored for code in meant):
+            reason = "`--ignore` leaves it out"
+        if reason:
+            raise InputError(f"`--fail-on {name}` would never fail: {reason}")

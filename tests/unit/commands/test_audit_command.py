@@ -55,12 +55,33 @@ def audit(tmp_path):
         (["--select", "TC9", "train.py"], "no code begins with 'TC9'"),
         (["--ignore", "", "train.py"], "no code begins with"),
         (["--fail-on", "TC101,hazards", "train.py"], "no code begins with 'hazards'"),
+        (["--fail-on", "", "train.py"], "`--fail-on` names no code"),
+        (["--fail-on", " , ", "train.py"], "`--fail-on` names no code"),
+        (["--fail-on", "TC401", "train.py"], "no code begins with 'TC401'"),
+        (["--fail-on", "TC1"], "nothing to run"),
+        (["--fail-on"], "requires an argument"),
+        (["--fail-on", "TC101", "--select", "TC2", "train.py"], "would never fail: `--select` leaves it out"),
+        (["--fail-on", "TC1", "--ignore", "TC", "train.py"], "would never fail: `--ignore` leaves it out"),
+        (["--fail-on", "TC1,TC301", "train.py"], "`--fail-on TC301` would never fail: it is off by default"),
         (["--first-steps", "0", "train.py"], "--first-steps"),
         (["--first-steps", "many", "train.py"], "--first-steps"),
         (["--html", "no/such/folder/a.html", "train.py"], "there is no folder"),
         (["--html", "a.txt", "train.py"], "must end in .html"),
         (["--json", "a.html", "train.py"], "must end in .json"),
         (["--json", "a.json", "--sarif", "a.json", "train.py"], "name the same file"),
+        (["--json", "a.json", "--sarif", "./a.json", "train.py"], "name the same file"),
+        (["--json", "/proc/a.json", "train.py"], "cannot be written"),
+        (["--json"], "requires an argument"),
+        (["--json", "train.py"], "must end in .json"),
+        (["--sarif", "a.html", "train.py"], "must end in .sarif or .json"),
+        (["--sarif", "", "train.py"], "must end in .sarif or .json"),
+        (["--sarif", "/dev/null/a.sarif", "train.py"], "there is no folder"),
+        (["--sarif", "a.sarif"], "nothing to run"),
+        (["--github"], "nothing to run"),
+        (["--github=yes", "train.py"], "does not take a value"),
+        (["--github", "-m", ""], "names no module"),
+        (["--github", "-m", "../train"], "names no module"),
+        (["--github", "-m", "os.path.nothing"], "'os' is not a package"),
         (["--htlm", "a.html", "train.py"], "No such option"),
     ],
     ids=" ".join,
@@ -76,6 +97,41 @@ def test_what_cannot_be_is_refused_before_anything_runs(tmp_path, monkeypatch, c
     assert err.count("\n") == 1
     assert message in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text.py", "train.py"]
+
+
+@pytest.mark.parametrize("option", ["--html", "--json", "--sarif"])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        [],
+        ["missing.py"],
+        ["-m", "no_such_module_here"],
+        ["text.py"],
+        ["--first-steps", "0", "train.py"],
+        ["--fail-on", "TC9", "train.py"],
+        ["--select", "TC9", "train.py"],
+        ["--unknown", "train.py"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_refused_leaves_an_earlier_report_alone(tmp_path, monkeypatch, capsys, option, rest):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("raise SystemError('this was run')")
+    (tmp_path / "text.py").write_text("this is no Python")
+    name = f"old.{option[2:]}"
+    (tmp_path / name).write_text("an earlier report")
+    assert run(["audit", option, name, *rest]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert (tmp_path / name).read_text() == "an earlier report"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "text.py", "train.py"])
+
+
+@pytest.mark.parametrize("option", ["--html", "--json", "--sarif"])
+def test_a_folder_is_no_file(tmp_path, monkeypatch, capsys, option):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"a.{option[2:]}").mkdir()
+    assert run(["audit", option, f"a.{option[2:]}", "train.py"]) == 2
+    assert "is a folder: name a file in it" in capsys.readouterr().err
 
 
 def test_options_after_the_script_belong_to_it(audit):
@@ -104,7 +160,7 @@ def test_all_outputs_at_once_from_a_module(audit, tmp_path):
     ("options", "arguments", "status"),
     [
         (["--fail-on", "TC1"], [], 1),
-        (["--fail-on", "TC102,TC2"], [], 0),
+        (["--fail-on", "TC105"], [], 0),
         (["--fail-on", "TC1", "--ignore", "TC101"], [], 0),
         (["--fail-on", "TC1"], ["--fail"], 7),
         ([], ["--fail"], 7),
