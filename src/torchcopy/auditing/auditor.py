@@ -153,10 +153,11 @@ class Auditor:
             with self.lock:
                 self.storages.written(storages, Write(site, number, statistics))
 
-    def given_data(self, value: Tensor, site: int) -> None:
-        """`t.data = value`: whatever has saved `t` itself sees other values now."""
-        with _torch_private.without_function_modes():
+    def given_data(self, tensor: Tensor, value: Tensor, site: int) -> None:
+        """`tensor.data = value`: whatever has saved the tensor itself sees other values from now on."""
+        with _torch_private.outside_modes(), self.lock:
             if has_storage(value):
+                self.shared_values.given_data(tensor, value)
                 number = _torch_private.next_node_number()
                 self.saved_values.expose(value)
                 self.saved_values.written([_torch_private.storage_id(value)], number, site, silent=True)

@@ -330,7 +330,7 @@ class Patches:
 
         def write(tensor: Tensor, value: Tensor) -> None:
             if self._mode() is not None and isinstance(value, Tensor):
-                auditor.given_data(value, auditor.sites.of(sys._getframe(1)))
+                auditor.given_data(tensor, value, auditor.sites.of(sys._getframe(1)))
                 if idioms.is_on:
                     idioms.assigned(sys._getframe(1))
             there.__set__(tensor, value)

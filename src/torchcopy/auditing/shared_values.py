@@ -58,6 +58,11 @@ class SharedValues:
         self._optimizers.add(optimizer)
         self.second_names.stepped(optimizer, frame, site)
 
+    def given_data(self, tensor: Tensor, value: Tensor) -> None:
+        """`tensor.data = value` is about to happen."""
+        if id(value) in self.tensors.by_id:
+            self.second_names.given_data(tensor, value, sys._getframe(1))
+
     def read(self, plan: OpPlan, args: Any, targets: list[Tensor], foreign: dict[int, Foreign]) -> None:
         """An operation is about to read tensors: some are watched, or `foreign` to the module that runs."""
         watched = self.tensors.by_id

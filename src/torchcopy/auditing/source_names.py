@@ -139,6 +139,12 @@ class SourceNames:
                     taken.setdefault(name, []).append(value)
                     if value is not None and _is_snapshot(name) and isinstance(node, (ast.Assign, ast.AnnAssign)):
                         found += self._binding(path, node, name, value, parents)
+            filled, each = _filled(node)
+            if filled and each is not None and not _is_view_of_one(each):
+                taken.setdefault(filled, []).append(None)
+            elif filled and _is_snapshot(filled) and _is_in_loop_over_parameters(node, parents):
+                assert isinstance(node, ast.stmt)
+                found.append(_binding_at(path, node, filled, "", parents))
         meant = {name for node in ast.walk(tree) if (name := _given_to_optimizer(node))}
         return [
             b
@@ -152,26 +158,30 @@ class SourceNames:
     def _binding(
         path: str, node: ast.stmt, name: str, value: ast.expr, parents: dict[ast.AST, ast.AST]
     ) -> Iterator[Binding]:
-        other = _dotted(value)
+        other = "" if _without_views(value) is not value else _dotted(value)
         if other and (_is_snapshot(other) or not _is_alias_of_module(name, node, parents)):
             return
         if not other and not _collects_parameters(value):
             return
-        qualified, is_function = "", False
-        for above in reversed([each for each in _above(node, parents) if isinstance(each, _NAMED)]):
-            qualified += f"{'.<locals>.' if is_function else '.' if qualified else ''}{above.name}"
-            is_function = isinstance(above, _FUNCTIONS)
-        text = linecache.getline(path, node.lineno).rstrip("\n")
-        end = node.end_col_offset if node.end_lineno == node.lineno else None
-        line = SourceLine(
-            path=shown_path(path),
-            line=node.lineno,
-            column=_characters(text, node.col_offset) + 1,
-            end_column=None if end is None else _characters(text, end) + 1,
-            text=text,
-            function=qualified or "<module>",
-        )
-        yield Binding(path, qualified or "<module>", name, other, line)
+        yield _binding_at(path, node, name, other, parents)
+
+
+def _binding_at(path: str, node: ast.stmt, name: str, other: str, parents: dict[ast.AST, ast.AST]) -> Binding:
+    qualified, is_function = "", False
+    for above in reversed([each for each in _above(node, parents) if isinstance(each, _NAMED)]):
+        qualified += f"{'.<locals>.' if is_function else '.' if qualified else ''}{above.name}"
+        is_function = isinstance(above, _FUNCTIONS)
+    text = linecache.getline(path, node.lineno).rstrip("\n")
+    end = node.end_col_offset if node.end_lineno == node.lineno else None
+    line = SourceLine(
+        path=shown_path(path),
+        line=node.lineno,
+        column=_characters(text, node.col_offset) + 1,
+        end_column=None if end is None else _characters(text, end) + 1,
+        text=text,
+        function=qualified or "<module>",
+    )
+    return Binding(path, qualified or "<module>", name, other, line)
 
 
 def says_snapshot(name: str) -> bool:
@@ -269,6 +279,8 @@ def _may_stay(value: ast.expr | None) -> bool:
     """Whether what else a name is assigned leaves it the mistake that it looks like: nothing, or the same again."""
     return value is not None and bool(
         (isinstance(value, ast.Constant) and value.value is None)
+        or (isinstance(value, ast.Dict) and not value.keys)
+        or (isinstance(value, ast.List) and not value.elts)
         or (_dotted(value) and not _is_snapshot(_dotted(value)))
         or _collects_parameters(value)
     )
@@ -292,27 +304,75 @@ def _is_alias_of_module(name: str, node: ast.stmt, parents: dict[ast.AST, ast.AS
 
 
 def _collects_parameters(value: ast.expr) -> bool:
-    """Whether an expression is a list, tuple or dict of a module's own parameters, or of views of them."""
-    if isinstance(value, ast.Call) and _dotted(value.func) in ("list", "tuple", "dict") and len(value.args) == 1:
-        inner = value.args[0]
-        return _is_parameters(inner) or (isinstance(inner, ast.GeneratorExp) and _collects_each(inner, inner.elt))
-    if isinstance(value, ast.ListComp):
-        return _collects_each(value, value.elt)
-    return isinstance(value, ast.DictComp) and _collects_each(value, value.value)
+    """Whether an expression is a list, tuple or dict of a module's own parameters, or of views of them.
+
+    So may be a shallow copy of one, and a view of one attribute: what they have when the program runs decides.
+    """
+    match value:
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict"), args=[ast.GeneratorExp() as inner]):
+            return _collects_each(inner, inner.elt)
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict"), args=[inner]):
+            return _is_parameters(inner) or bool(_dotted(inner))
+        case ast.ListComp():
+            return _collects_each(value, value.elt)
+        case ast.DictComp():
+            return _collects_each(value, value.value)
+        case ast.List(elts=[ast.Starred(value=inner)]) | ast.Tuple(elts=[ast.Starred(value=inner)]):
+            return _is_parameters(inner) or bool(_dotted(inner))
+        case ast.Dict(keys=[None], values=[inner]):
+            return bool(_dotted(inner))
+        case ast.Subscript(value=inner, slice=ast.Slice(lower=None, upper=None, step=None)):
+            return bool(_dotted(inner))
+        case ast.Call(func=ast.Attribute(attr="copy", value=ast.Name(id="copy")), args=[inner]):
+            return bool(_dotted(inner))
+        case ast.Call(func=ast.Attribute(attr="copy", value=inner), args=[]):
+            return bool(_dotted(inner))
+    viewed = _without_views(value)
+    while isinstance(viewed, ast.Subscript):
+        viewed = viewed.value
+    return viewed is not value and isinstance(viewed, ast.Attribute)
+
+
+def _without_views(value: ast.expr) -> ast.expr:
+    """`p` of `p.data`, `p.detach()` and both."""
+    while True:
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "detach":
+            value = value.func.value
+        elif isinstance(value, ast.Attribute) and value.attr == "data":
+            value = value.value
+        else:
+            return value
 
 
 def _collects_each(comprehension: ast.ListComp | ast.GeneratorExp | ast.DictComp, each: ast.expr) -> bool:
-    while True:
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "detach":
-            each = each.func.value
-        elif isinstance(each, ast.Attribute) and each.attr == "data":
-            each = each.value
-        else:
+    return isinstance(_without_views(each), ast.Name) and _is_parameters(comprehension.generators[0].iter)
+
+
+def _is_view_of_one(value: ast.expr) -> bool:
+    """Whether an expression is `p.data` or `p.detach()`."""
+    return isinstance(_without_views(value), ast.Name) and not isinstance(value, ast.Name)
+
+
+def _filled(node: ast.AST) -> tuple[str, ast.expr | None]:
+    """The name in `name[key] = value` or `name.append(value)`, and the value."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=target)], value=value):
+            return _dotted(target), value
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=target), args=[value])):
+            return _dotted(target), value
+    return "", None
+
+
+def _is_in_loop_over_parameters(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    for above in _above(node, parents):
+        if isinstance(above, _NAMED):
             break
-    return isinstance(each, ast.Name) and _is_parameters(comprehension.generators[0].iter)
+        if isinstance(above, ast.For) and any(_is_parameters(each) for each in ast.walk(above.iter)):
+            return True
+    return False
 
 
-def _is_parameters(value: ast.expr) -> bool:
+def _is_parameters(value: ast.AST) -> bool:
     return (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Attribute)

@@ -22,7 +22,7 @@ from ... import _torch_private
 from ..._tensors import has_storage
 from ..finding_log import FindingLog
 from ..op_plans import OpPlan
-from ..program_frames import evaluate, program_frames, values_in
+from ..program_frames import attribute_of, evaluate, program_frames, values_in
 from ..sites import Sites
 from ..source_names import Binding, SourceNames, says_snapshot
 from ..watched_objects import WatchedModules, WatchedTensors
@@ -34,8 +34,9 @@ _MOST_TENSORS, _MOST_BINDINGS, _MOST_READS = 4096, 64, 10_000
 _COMPARE = frozenset(
     f"aten::{name}"
     for name in (
-        "sub dist eq ne equal mse_loss l1_loss smooth_l1_loss huber_loss copy_ _foreach_sub _foreach_copy_".split()
-    )
+        "sub dist eq ne equal mse_loss l1_loss smooth_l1_loss huber_loss copy_ _foreach_sub _foreach_copy_"
+        " lerp lerp_ add add_ _foreach_lerp _foreach_lerp_ _foreach_add _foreach_add_"
+    ).split()
 )
 
 
@@ -105,6 +106,13 @@ class _Bound:
                 self._owner.tell(self, frame, tensor.nbytes)
                 return
 
+    def assigned(self, tensor: Tensor, value: Tensor, frame: FrameType) -> None:
+        """`tensor.data = value`, where `value` is one of the tensors: is it given what it has?"""
+        if not self.is_told and _is_same_memory(tensor, value):
+            spoken = self._owner.names.at(frame.f_code, frame.f_lasti)
+            if self._is_meant(frame, spoken.around):
+                self._owner.tell(self, frame, tensor.nbytes)
+
     def _is_meant(self, frame: FrameType, names: frozenset[str]) -> bool:
         name = self.binding.name
         in_file = frame.f_code.co_filename == self.binding.path
@@ -171,6 +179,15 @@ class SecondNames:
             ):
                 yield value
                 return
+        if binding.name.startswith("self.") and not binding.other:
+            yield from _attributes_of_objects(frames, binding)
+
+    def given_data(self, tensor: Tensor, value: Tensor, frame: FrameType | None) -> None:
+        """`tensor.data = value` is about to happen, in a function of the program."""
+        for reader in tuple(self.tensors.by_id.get(id(value), ())) if frame is not None else ():
+            if isinstance(reader, _Bound):
+                for each in itertools.islice(program_frames(frame, self.sites), 1):
+                    reader.assigned(tensor, value, each)
 
     def tell(self, bound: _Bound, frame: FrameType, size: int) -> None:
         """A name was used as if what it has were not trained."""
@@ -208,10 +225,29 @@ def _has_other_name(frame: FrameType, name: str, value: Any) -> bool:
     return any(each is value and isinstance(other, str) and not says_snapshot(other) for other, each in every)
 
 
+def _attributes_of_objects(frames: list[FrameType], binding: Binding) -> Iterator[Any]:
+    """What objects of the binding's class have by its name, as far as a running function has them."""
+    class_name = binding.scope.rpartition(".")[0]
+    for frame in frames:
+        owners = [*values_in(frame).values(), *frame.f_globals.values()]
+        for owner in owners:
+            if type(owner).__qualname__ == class_name and (value := _attribute(owner, binding.name)) is not None:
+                yield value
+                return
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    for each in name.split(".")[1:]:
+        owner = attribute_of(owner, each)
+    return owner if isinstance(owner, (nn.Module, Tensor, list, tuple, dict)) else None
+
+
 def tensors_of(value: Any) -> list[Tensor]:
-    """The tensors of a module, a list, a tuple or a dict that has nothing but tensors; none otherwise."""
+    """The tensors of a module, a list, a tuple or a dict that has nothing but tensors, or the tensor itself."""
     if isinstance(value, nn.Module):
         found: list[Any] = list(value.parameters())
+    elif isinstance(value, Tensor):
+        found = [value]
     elif type(value) in (list, tuple):
         found = list(value)
     else:
