@@ -23,7 +23,8 @@ QUICK = {
     "exit_with_3",
     "function_mode",
 }
-QUICK |= {"function_mode", "functional_transforms", "hooks", "interrupted", "subclass_torch_function", "threads"}
+QUICK |= {"functional_transforms", "functions_of_torch", "hooks", "interrupted", "subclass_torch_function"}
+QUICK |= {"threads", "warns"}
 
 
 @pytest.mark.parametrize("program", programs("audit_unchanged", QUICK), ids=lambda path: path.stem)

@@ -13,6 +13,7 @@ from .lazy_clones import are_lazy, copy_on_write_works, is_lazy, lazy_clone, str
 from .modes import (
     below_autograd,
     every_warning,
+    exit_mode,
     in_dispatch_mode,
     innermost_mode,
     is_functorch_wrapper,
@@ -38,7 +39,7 @@ from .storages import (
     storages_and_ids,
 )
 from .version_counters import shares_version_counter
-from .watched import BACKWARD, compiled_calls, compiled_function, never_compile
+from .watched import BACKWARD, compiled_calls, compiled_function, fill_tables, never_compile
 
 __all__ = [
     "foreach_copy_",
@@ -60,6 +61,7 @@ __all__ = [
     "is_functorch_wrapper",
     "is_observed",
     "every_warning",
+    "exit_mode",
     "no_grad",
     "is_of_module_tagging",
     "outside_compiled_graphs",
@@ -87,6 +89,7 @@ __all__ = [
     "BACKWARD",
     "compiled_calls",
     "compiled_function",
+    "fill_tables",
     "never_compile",
     "wrap_method",
     "digest",

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes, _push_mode
 
 from .profiling import profiler_is_running
 
@@ -51,6 +51,24 @@ def innermost_mode() -> Any:
     """The dispatch mode that sees operations first on this thread; None where there is none."""
     depth = _C._len_torch_dispatch_stack()
     return _C._get_dispatch_stack_at(depth - 1) if depth else None
+
+
+def exit_mode(mode: TorchDispatchMode) -> None:
+    """Leaves a dispatch mode, wherever it stands among those of this thread; the others stay."""
+    above = []
+    while (each := innermost_mode()) is not None and each is not mode:
+        _leave(each)
+        above.append(each)
+    if each is None:  # somebody has taken it away: what it has set is to be set back
+        _push_mode(mode)
+    _leave(mode)
+    for each in reversed(above):
+        TorchDispatchMode.__enter__(each)  # type: ignore[no-untyped-call]
+
+
+def _leave(mode: TorchDispatchMode) -> None:
+    """Takes a mode from the stack as its base class does: without what a class of the caller's adds to that."""
+    TorchDispatchMode.__exit__(mode, None, None, None)  # type: ignore[no-untyped-call]
 
 
 def is_traced() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from types import FrameType
 from typing import Any
@@ -40,8 +41,27 @@ def compiled_function(frame: FrameType) -> str | None:
 
 
 def never_compile(*packages: str) -> None:
-    """Has the compiler leave the functions of some packages alone, where they run between two compiled regions."""
+    """Has the compiler leave the functions of some packages alone where they run between two compiled regions.
+
+    In what is compiled it follows them, as it does those that they stand in for.
+    """
     rules = sys.modules.get("torch._dynamo.trace_rules")
-    if rules is not None and hasattr(rules, "add"):
-        for package in packages:
-            rules.add(package)
+    if rules is None or not hasattr(rules, "add"):
+        return
+    followed = getattr(rules, "BUILTIN_INLINE_WHEN_CALLED", None)
+    for package in packages:
+        rules.add(package)
+        if isinstance(followed, set):
+            followed.update(sys.modules[package].__path__)
+
+
+@functools.cache
+def fill_tables() -> None:
+    """Has PyTorch fill the tables of its own functions that it keeps: with those, and not with what wraps them."""
+    overrides: Any = torch.overrides
+    for name in ("get_default_nowrap_functions", "get_ignored_functions", "get_testing_overrides"):
+        getattr(overrides, name)()
+    for name in ("_get_overridable_functions", "_get_tensor_methods"):
+        fill = getattr(overrides, name, None)
+        if fill is not None:
+            fill()

@@ -28,6 +28,7 @@ from .op_mode import OpMode
 from .op_plans import OpPlan
 from .shared_values import SharedValues
 from .sites import Sites
+from .stand_ins import StandIns
 from .storages import WatchedStorages, Write
 
 
@@ -50,9 +51,10 @@ class Auditor:
         self.first_steps = first_steps
         self.to_the_end = False
         self.lock = threading.RLock()
-        self.plans: dict[Any, OpPlan] = {}
+        self.plans: dict[int, OpPlan] = {}
         self.opaque: dict[str, int] = {}
         self.sites = Sites()
+        self.stand_ins = StandIns()
         self.findings = FindingLog(self.sites)
         self.storages = WatchedStorages()
         self.copies = CopyLog(self.storages)

@@ -48,15 +48,16 @@ class MemoryPatches:
         auditor = self._auditor
 
         def numpy(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-            array = original(tensor, *args, **kwargs)
-            if self._mode() is not None:
-                frame = sys._getframe(1)
-                site = auditor.sites.of(frame)
-                auditor.kept_states.read(tensor, site)
-                if auditor.pending_copies and auditor.streams is not None:
-                    auditor.streams.array_made(tensor, array, site)
-                if share_memory(tensor, array):
-                    auditor.shared("tensor", tensor, array, frame)
+            if self._mode() is None:
+                return original(tensor, *args, **kwargs)
+            frame = sys._getframe(1)
+            array = auditor.stand_ins.at(frame)(original, (tensor, *args), kwargs)
+            site = auditor.sites.of(frame)
+            auditor.kept_states.read(tensor, site)
+            if auditor.pending_copies and auditor.streams is not None:
+                auditor.streams.array_made(tensor, array, site)
+            if share_memory(tensor, array):
+                auditor.shared("tensor", tensor, array, frame)
             return array
 
         return numpy
@@ -77,7 +78,7 @@ class MemoryPatches:
         auditor = self._auditor
 
         def made_of_memory(*args: Any, **kwargs: Any) -> Any:
-            made = original(*args, **kwargs)
+            made = auditor.stand_ins.at(sys._getframe(1))(original, args, kwargs)
             source = args[0] if args else next(iter(kwargs.values()), None)
             if made is source or isinstance(source, (list, tuple, int, float)) or self._mode() is None:
                 return made

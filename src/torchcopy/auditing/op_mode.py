@@ -63,7 +63,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, auditor: Auditor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._auditor = auditor
-        self._plans: dict[Any, OpPlan] = auditor.plans
+        self._plans: dict[int, OpPlan] = auditor.plans
         self._aliases = auditor.kept_states.aliases
         self._shared = auditor.numpy_sharing.reads
         self._pending = auditor.pending_copies
@@ -100,7 +100,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Watches no more."""
         if self._is_entered:
             self._is_entered = False
-            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+            _torch_private.exit_mode(self)
 
     def leave_if_innermost(self) -> None:
         """Watches no more, unless the program has entered modes since, which have to be left first."""
@@ -110,9 +110,9 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs the operation as it would run without the mode."""
         del types
-        plan = self._plans.get(func)
+        plan = self._plans.get(id(func))
         if plan is None:
-            plan = self._plans[func] = plan_for(func)
+            plan = self._plans[id(func)] = plan_for(func)
         if not plan.is_quick:
             return self._watch(plan, func, args, kwargs or {})
         if self._last is not None or self._rewritten is not None:
@@ -123,7 +123,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._see_memory(plan, args, {}, _next_node())
         if self._watched or self.foreign:
             self._see_watched(plan, args, [])
-        out = func(*args, **kwargs) if kwargs else func(*args)
+        out = plan.call(*args, **kwargs) if kwargs else plan.call(*args)
         number = _next_node()
         if number != self._next:
             self.lines.made(self._next, self._sites.of(_frame().f_back))
@@ -157,7 +157,7 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._see_memory(plan, args, kwargs, number, filled)
         start = perf_counter()
         version = _version(targets) if plan.moves_no_version else -1
-        out = func(*args, **kwargs)
+        out = plan.call(*args, **kwargs)
         end = perf_counter()
         _move_versions(targets, version)
         if targets:
@@ -327,7 +327,7 @@ _PARTS = frozenset(
     f"aten::{name}"
     for name in "slice select narrow split split_with_sizes unbind as_strided diagonal chunk unfold".split()
 )
-_NOTHING = OpPlan("", True, (), (), None, False, False, False, False, False, False)
+_NOTHING = OpPlan("")
 
 
 def _version(targets: list[Tensor]) -> int:

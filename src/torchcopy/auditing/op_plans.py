@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -41,6 +41,8 @@ class OpPlan:
 
     Attributes:
         name: of the operation, without its overload: `aten::add_`.
+        func: the operation itself: plans are found by its identity.
+        call: what runs it.
         is_quick: whether it neither writes to its arguments nor copies them nor waits for a device.
         writes: positions of the arguments that it writes to.
         writes_named: names of those that come as keywords.
@@ -54,23 +56,25 @@ class OpPlan:
     """
 
     name: str
-    is_quick: bool
-    writes: tuple[int, ...]
-    writes_named: tuple[str, ...]
-    copy: CopyOp | None
-    reads_scalar: bool
-    is_view: bool
-    is_silent: bool
-    moves_no_version: bool
-    has_statistics: bool
-    is_composite: bool
+    func: Any = None
+    call: Callable[..., Any] = lambda: None
+    is_quick: bool = True
+    writes: tuple[int, ...] = ()
+    writes_named: tuple[str, ...] = ()
+    copy: CopyOp | None = None
+    reads_scalar: bool = False
+    is_view: bool = False
+    is_silent: bool = False
+    moves_no_version: bool = False
+    has_statistics: bool = False
+    is_composite: bool = False
 
 
 def plan_for(func: Any) -> OpPlan:
     """The plan of an `OpOverload`."""
     schema = getattr(func, "_schema", None)
     if schema is None:  # a higher-order operation
-        return OpPlan(str(func), True, (), (), None, False, False, False, False, False, False)
+        return OpPlan(str(func), func, func)
     name = schema.name
     positions, named, is_view = [], [], name in _VIEWS
     for position, argument in enumerate(schema.arguments):
@@ -89,6 +93,8 @@ def plan_for(func: Any) -> OpPlan:
     is_composite = name.startswith("aten::") and _is_composite(func)
     return OpPlan(
         name=name,
+        func=func,
+        call=getattr(func, "_op", func),  # what its own `__call__` calls
         is_quick=not (positions or named or copy or reads_scalar or is_composite or name in _STATISTICS),
         writes=tuple(positions),
         writes_named=tuple(named),

@@ -26,6 +26,7 @@ from .auditor import Auditor
 from .copy_patches import CopyPatches
 from .memory_patches import MemoryPatches
 from .op_mode import OpMode
+from .watched_module import WatchedModule
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -36,6 +37,7 @@ class Patches:
     def __init__(self, auditor: Auditor) -> None:
         self._auditor = auditor
         self._replaced: list[tuple[Any, str, Any, Any, bool]] = []
+        self._of_torch: dict[str, Callable[..., Any]] = {}
         self._hooks: list[Any] = []
         self._sees_compiled_calls = False
         self._end: Callable[[], None] | None = None
@@ -43,6 +45,7 @@ class Patches:
     def install(self, end: Callable[[], None]) -> None:
         """Puts the wrappers in place; `end` is called when the last step that is to be audited was taken."""
         self._end = end
+        _torch_private.fill_tables()
         self._wrap(*_torch_private.BACKWARD, self._backward)
         self._wrap(torch, "compile", self._compile)
         self._watch_compiled_calls()
@@ -63,12 +66,18 @@ class Patches:
         copies = CopyPatches(self._auditor, self._wrap)
         copies.install()
         self._hooks.append(copies)
+        self._hooks.append(WatchedModule(torch, self._of_torch))
 
     def _wrap(self, owner: Any, name: str, wrap: Wrap) -> None:
         before = getattr(owner, name)
-        made = wrap(before)
+        made: Any = wrap(before)
         functools.update_wrapper(made, before)
-        self._replace(owner, name, made)
+        if isinstance(owner, type):  # where pickle finds it
+            made.__module__, made.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
+        if owner is torch:
+            self._of_torch[name] = made
+        else:
+            self._replace(owner, name, made)
 
     def _replace(self, owner: Any, name: str, value: Any) -> None:
         own = name in vars(owner)
@@ -151,7 +160,7 @@ class Patches:
 
     def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def compile(*args: Any, **kwargs: Any) -> Any:
-            made = original(*args, **kwargs)  # has the compiler imported
+            made = self._auditor.stand_ins.at(sys._getframe(1))(original, args, kwargs)  # imports the compiler
             self._watch_compiled_calls()
             return made
 
@@ -181,11 +190,14 @@ class Patches:
 
         def state_dict(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             mode = self._mode()
-            if mode is None or args or kwargs.get("destination") is not None:  # a part of another call
+            if mode is None or kwargs.get("destination") is not None:  # a part of another call
                 return original(module, *args, **kwargs)
+            call = auditor.stand_ins.at(sys._getframe(1))
+            if args:
+                return call(original, (module, *args), kwargs)
             mode.within = "state_dict"
             try:
-                state = original(module, *args, **kwargs)
+                state = call(original, (module,), kwargs)
             finally:
                 mode.within = ""
             with _torch_private.outside_modes(), auditor.lock:
@@ -207,7 +219,7 @@ class Patches:
                 auditor.kept_states.loading(module, state_dict, site, assign=assign)
             mode.within = "load_state_dict"
             try:
-                return original(module, state_dict, *args, **kwargs)
+                return auditor.stand_ins.at(sys._getframe(1))(original, (module, state_dict, *args), kwargs)
             finally:
                 mode.within = ""
 
@@ -280,7 +292,7 @@ class Patches:
             mode.within, mode.saved = "save", {}
             start = perf_counter()
             try:
-                return original(*args, **kwargs)
+                return auditor.stand_ins.at(sys._getframe(1))(original, args, kwargs)
             finally:
                 saved, mode.within, mode.saved = mode.saved, "", None
                 size = sum(saved.values())

@@ -14,6 +14,7 @@ import torch
 
 from .expressions import call_at
 from .records import SourceLine
+from .stand_ins import is_stand_in
 
 _USER, _LIBRARY, _TORCH, _OURS = range(4)
 _PACKAGE = str(Path(__file__).parent.parent) + os.sep
@@ -99,7 +100,9 @@ class Sites:
 
     def _classify(self, code: CodeType) -> int:
         path = code.co_filename
-        if path.startswith("<"):
+        if is_stand_in(code):
+            kind = _OURS
+        elif path.startswith("<"):
             kind = _LIBRARY if path.startswith("<frozen") else _TORCH if path.startswith(_GRAPH_CODE) else _USER
         else:
             path = os.path.abspath(path)  # noqa: PTH100  # links stay: they say where it was imported from

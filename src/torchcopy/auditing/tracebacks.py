@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from .stand_ins import is_stand_in
+
 _ROOM = str(Path(__file__).parent)
 # What of torch stands between a call and a mode, and between a mode and what it passes the call on to.
 _LEADS_TO_A_MODE = (
@@ -52,7 +54,7 @@ def _stripped(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_ROOM)
+    return frame.f_code.co_filename.startswith(_ROOM) or is_stand_in(frame.f_code)
 
 
 def _is_in(frame: FrameType, files: tuple[str, ...]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from torch import Tensor, nn
 
 from .op_plans import OpPlan
+from .weak_tables import forget_with
 
 _MOST_EACH = 8
 T = TypeVar("T")
@@ -42,17 +43,17 @@ class Watched(Generic[T, L]):
     def __init__(self, changed: Callable[[], None] | None = None) -> None:
         self._changed = changed
         self.by_id: dict[int, list[L]] = {}
-        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._alive: dict[int, tuple[weakref.ref[Any], ...]] = {}
 
     def watch(self, watched: T, by: L) -> None:
         """Has `by` told what happens to an object."""
         identity = id(watched)
         there = self._alive.get(identity)
-        if there is None or there() is not watched:
+        if there is None or there[0]() is not watched:
             if self._changed is not None:
                 self._changed()
             self.by_id[identity] = []
-            self._alive[identity] = weakref.ref(watched, self._forget(identity))
+            self._alive[identity] = forget_with(watched, self.by_id, self._alive)
         those = self.by_id[identity]
         if not any(each is by for each in those):
             those.append(by)
@@ -67,14 +68,6 @@ class Watched(Generic[T, L]):
             else:
                 self.by_id.pop(identity, None)
                 self._alive.pop(identity, None)
-
-    def _forget(self, identity: int) -> Callable[[Any], None]:
-        def forget(gone: Any) -> None:
-            if self._alive.get(identity) is gone:
-                self.by_id.pop(identity, None)
-                self._alive.pop(identity, None)
-
-        return forget
 
     def clear(self) -> None:
         """Forgets all."""

@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import torch
 
 torch.manual_seed(0)
@@ -35,3 +36,10 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     print(model(torch.ones(1, 2)).grad)
 print([(str(each.message)[:40], each.lineno) for each in caught])
+array = np.ones(3)
+array.flags.writeable = False
+for _ in range(2):  # once a line, and a line of the program's own
+    torch.from_numpy(array)
+torch.as_tensor(array)
+model.state_dict({}, "prefix.")
+torch.ones(2, dtype=torch.complex64).to(torch.float32)

@@ -278,10 +278,24 @@ def test_a_look_at_the_names_of_a_frame_leaves_no_list_of_them():
 
 
 def test_what_was_wrapped_is_put_back():
-    owners = [(torch.Tensor, n) for n in ("numpy", "__dlpack__", "data_ptr")]
-    owners += [(torch, n) for n in ("from_numpy", "as_tensor", "asarray", "frombuffer", "from_dlpack")]
-    owners += [(np, "from_dlpack")]
+    owners = [(torch.Tensor, n) for n in ("numpy", "__dlpack__", "data_ptr")] + [(np, "from_dlpack")]
     before = [getattr(owner, name) for owner, name in owners]
     with Audit():
         assert all(getattr(o, n) is not b for (o, n), b in zip(owners, before, strict=True))
     assert [getattr(owner, name) for owner, name in owners] == before
+
+
+def test_torch_keeps_its_own_functions():
+    names = ("from_numpy", "as_tensor", "asarray", "frombuffer", "from_dlpack", "save", "compile")
+    before = {name: vars(torch)[name] for name in names}
+    with Audit():
+        assert torch.from_numpy is not before["from_numpy"]  # what a program gets that asks
+        assert torch.save is not before["save"]
+        assert {name: vars(torch)[name] for name in names} == before
+        from torch import as_tensor, compile
+
+        assert (as_tensor, compile) != (before["as_tensor"], before["compile"])
+        assert as_tensor is torch.as_tensor
+    assert (torch.from_numpy, torch.save) == (before["from_numpy"], before["save"])
+    assert type(torch) is type(np)
+    assert as_tensor(np.ones(2)).tolist() == [1.0, 1.0]  # what a program has kept goes on working

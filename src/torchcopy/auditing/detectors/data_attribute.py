@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import FrameType
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..finding_log import FindingLog
 from ..sites import Sites
+from ..weak_tables import forget_with
 
 _FIX = "read with `t.detach()`; write under `torch.no_grad()`, to the tensor itself"
 
@@ -54,13 +54,7 @@ class DataAttribute:
         else:
             return
         for view in views:
-            self._detached[id(view)] = weakref.ref(view, self._forget(id(view))), site
-
-    def _forget(self, identity: int) -> Callable[[Any], None]:
-        def forget(_: Any) -> None:
-            self._detached.pop(identity, None)
-
-        return forget
+            self._detached[id(view)] = forget_with(view, self._detached)[0], site
 
     def written(self, targets: Sequence[Tensor], site: int) -> None:
         """An operation has written to `targets`."""

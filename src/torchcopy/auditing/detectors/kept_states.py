@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -13,6 +13,7 @@ from ... import _torch_private
 from ..._tensors import has_storage
 from ..finding_log import FindingLog
 from ..storages import WatchedStorages, Write
+from ..weak_tables import forget_with
 
 Use = Literal["read", "saved", "loaded"]
 _COPY = "keep a copy: `copy.deepcopy({state})`, or `torchcopy.History`, which takes and restores one cheaply"
@@ -39,14 +40,14 @@ class Alias:
         self.overwritten = self.writes = 0
         self.on_purpose = False
         self.reads: dict[int, int] = {}
-        self.seen: set[int] = set()
+        self.seen: dict[int, None] = {}
 
     def written(self, storage: int, write: Write) -> bool:
         """Training has written it, or somebody has, through it."""
         del storage
         if not self.seen:
             return True
-        if not self.seen.isdisjoint(map(id, write.targets)):
+        if not self.seen.keys().isdisjoint(map(id, write.targets)):
             self.on_purpose = True
             return True
         self.overwritten = self.overwritten or write.site
@@ -67,7 +68,7 @@ class KeptStates:
     def __init__(self, findings: FindingLog, storages: WatchedStorages) -> None:
         self._findings, self._storages = findings, storages
         self.aliases: dict[int, Alias] = {}
-        self._alive: dict[int, weakref.ref[Tensor]] = {}
+        self._alive: dict[int, tuple[weakref.ref[Tensor], ...]] = {}
         self._reads: dict[tuple[int, int, int], int] = {}  # bytes, by the lines that took, wrote and read
         self._lookers: set[tuple[int, int]] = set()  # lines that took, and that read between any two writes
         self._optimizers: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
@@ -91,18 +92,9 @@ class KeptStates:
 
     def _follow(self, tensor: Tensor, alias: Alias) -> None:
         identity = id(tensor)
-        alias.seen.add(identity)
+        alias.seen[identity] = None
         self.aliases[identity] = alias
-        self._alive[identity] = weakref.ref(tensor, self._forget(identity))
-
-    def _forget(self, identity: int) -> Callable[[Any], None]:
-        def forget(_: Any) -> None:
-            alias = self.aliases.pop(identity, None)
-            self._alive.pop(identity, None)
-            if alias is not None:
-                alias.seen.discard(identity)
-
-        return forget
+        self._alive[identity] = forget_with(tensor, alias.seen, self.aliases, self._alive)
 
     # --- what is done with it -------------------------------------------------------------------------------------
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
 
 from torch import Tensor
 
 from ... import _torch_private
 from ..._tensors import format_bytes
 from ..finding_log import FindingLog
+from ..weak_tables import forget_with
 
 # References to a base that nothing but views of it, in C++, keeps: that, and the one of the question itself.
 _ONLY_THE_VIEWS = 2
@@ -52,16 +51,10 @@ class PinnedBases:
             return
         identity = id(view)
         self._runs[site] += 1
-        self._views[identity] = _View(weakref.ref(view, self._forget(identity)), site, self._runs[site])
+        self._views[identity] = _View(forget_with(view, self._views)[0], site, self._runs[site])
         self._new += 1
         if self._new * 8 >= len(self._views):
             self.look()
-
-    def _forget(self, identity: int) -> Callable[[Any], None]:
-        def forget(_: Any) -> None:
-            self._views.pop(identity, None)
-
-        return forget
 
     def look(self, *, last: bool = False, at_step: bool = False) -> None:
         """A view pins its base if it is alone, and its line has run again and again; or at the end of the audit."""

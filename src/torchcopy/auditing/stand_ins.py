@@ -1,0 +1,57 @@
+"""Calls on behalf of a line of the program.
+
+Who warns names the line that has called it, by counting frames. A function that stands at that line, with its file
+and its globals, is what is counted, and what the filters of warnings and the `once` of a line go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+Call = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+_MARK = "torchcopy_calls"
+
+
+def _template() -> CodeType:
+    names: dict[str, Any] = {}
+    exec(f"def call({_MARK}, args, kwargs):\n    return {_MARK}(*args, **kwargs)", names)
+    code: CodeType = names["call"].__code__
+    return code
+
+
+_TEMPLATE = _template()
+
+
+class StandIns:
+    """Functions that call others as if a line of the program did so itself: one for each call."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[int, int], tuple[CodeType, Call]] = {}
+
+    def at(self, frame: FrameType) -> Call:
+        """Calls `call(function, args, kwargs)` as the line that `frame` is at."""
+        code = frame.f_code
+        key = id(code), frame.f_lasti
+        there = self._calls.get(key)
+        if there is None or there[1].__globals__ is not frame.f_globals:
+            there = self._calls[key] = code, _made(frame)
+        return there[1]
+
+
+def is_stand_in(code: CodeType) -> bool:
+    """Whether a code object is that of a function that stands in for a line."""
+    return code.co_varnames[:1] == (_MARK,)
+
+
+def _made(frame: FrameType) -> Call:
+    before = frame.f_code
+    code = _TEMPLATE.replace(
+        co_filename=before.co_filename,
+        co_name=before.co_name,
+        co_qualname=before.co_qualname,
+        co_firstlineno=frame.f_lineno - 1,  # its own second line is the program's
+    )
+    return FunctionType(code, frame.f_globals)
