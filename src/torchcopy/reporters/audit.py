@@ -18,7 +18,6 @@ from rich.text import Text
 from .._tensors import format_bytes, format_seconds
 from ..auditing.records import STATUSES, CopySite, Finding, Report, SourceLine
 from .audit_snippets import Part, Snippet, snippets
-from .clipped_lines import columns
 
 _STYLES = {"1": "bold red", "2": "bold yellow", "3": "bold cyan"}
 _MOST_ROWS = 12
@@ -123,20 +122,12 @@ def _snippet(snippet: Snippet, gutter: str, room: int, style: str) -> list[Text]
 
 def _marks(snippet: Snippet, part: Part, room: int) -> list[str]:
     """Carets below a part, and its role beside them, or below them where it does not fit."""
-    role = f"{part.role}{_by(part.through)}"
+    role = part.role + part.by
     carets = snippet.indent(part) + (snippet.carets(part) or "^" * bool(snippet.text))
-    if columns(f"{carets} {role}") <= room:
+    indent = snippet.role_indent(part, room)
+    if indent is None:
         return [f"{carets} {role}" if carets else role]
-    told = textwrap.wrap(role, room, break_long_words=False)
-    at = max(0, min(columns(snippet.indent(part)), room - max(map(columns, told), default=0)))
-    return [carets, *(" " * at + line for line in told)]
-
-
-def _by(through: str) -> str:
-    """How a library's function that did it is named; a backward and Python's `copy` go without saying."""
-    if not through or through.startswith(("torch.autograd.", "copy.")):
-        return ""
-    return ", by `optimizer.step`" if through.startswith("torch.optim.") else f", in {through}"
+    return [carets, *(indent + line for line in textwrap.wrap(role, room, break_long_words=False))]
 
 
 def _copies(report: Report, width: int) -> list[Text | Table | Padding]:

@@ -18,6 +18,7 @@ from .diagnostics import Level, level_of
 from .pages import render_page
 
 ROWS_AT_FIRST = 200  # of the table; the script shows the rest when it is asked for
+SNIPPET_COLUMNS = 130  # of a finding's lines: what a page of 1,200 pixels shows without scrolling
 _MOST_SOURCE = 160  # characters of a line that the table shows
 _FAMILIES: dict[Level, str] = {"error": "hazard", "warning": "waste", "note": "idiom"}
 _MEANINGS: dict[Status, str] = {
@@ -116,6 +117,7 @@ def _page(report: Report) -> dict[str, Any]:
         "copied": format_bytes(sum(report.status_bytes().values())),
         "timeline": timeline(report.timeline, report.seconds),
         "columns": _COLUMNS,
+        "snippet_columns": SNIPPET_COLUMNS,
         "rows": rows[:ROWS_AT_FIRST],
         "more_rows": rows[ROWS_AT_FIRST:],
         "view": view,
@@ -185,7 +187,7 @@ def _card(finding: Finding, anchor: str, view: SourceView) -> Card:
         code=finding.code,
         message=_prose(finding.message),
         numbers=_numbers(finding),
-        snippets=snippets(finding.places, view.anchor),
+        snippets=snippets(finding.places, view.anchor, SNIPPET_COLUMNS),
         notes=tuple(map(_prose, finding.notes)),
         fix=_prose(finding.fix) if finding.fix else None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from ..auditing.records import Place, SourceLine
 from .audit_source_view import visible
 from .clipped_lines import Span, blank, clip, columns, without_tabs
 
-_MOST_CHARACTERS = 240  # of a line; generated code has longer ones
+_MOST_COLUMNS = 240  # of a line; generated code has longer ones
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,13 @@ class Part:
     def role(self) -> str:
         """What it did, in one phrase."""
         return "; ".join(self.roles)
+
+    @property
+    def by(self) -> str:
+        """Which function of a library did it, as it follows the role; a backward and a copy go without saying."""
+        if not self.through or self.through.startswith(("torch.autograd.", "copy.")):
+            return ""
+        return ", by `optimizer.step`" if self.through.startswith("torch.optim.") else f", in {self.through}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +81,24 @@ class Snippet:
 
     def clipped(self, room: int) -> Snippet:
         """The same in at most `room` columns, without tabs."""
-        text, spans = without_tabs(self.text, self._spans())
-        return self._with(*clip(text, spans, room))
+        return self._with(*without_tabs(self.text, self._spans()))._clipped(room)
+
+    def role_indent(self, part: Part, room: int) -> str | None:
+        """White space before a role that stands below the carets; None where there is room beside them."""
+        role = columns(part.role + part.by)
+        begins = columns(self.indent(part))
+        if begins + columns(self.carets(part)) + 1 + role <= room:
+            return None
+        return " " * max(0, min(begins, room - role))
+
+    def _clipped(self, room: int) -> Snippet:
+        if columns(self.text) <= room:
+            return self
+        spans = self._spans()
+        first, last = min((start for start, _ in spans), default=0), max((end for _, end in spans), default=0)
+        if columns(self.text[first:last]) > room - 2:  # the method says more than what it is called of
+            spans = [_method_call(self.text, span) for span in spans]
+        return self._with(*clip(self.text, spans, room))
 
     def _spans(self) -> list[Span]:
         return [(part.start, part.end) for part in self.parts]
@@ -87,12 +111,15 @@ class Snippet:
         return dataclasses.replace(self, text=text, parts=tuple(parts))
 
 
-def snippets(places: Sequence[Place], anchor: Callable[[SourceLine], str | None]) -> tuple[Snippet, ...]:
+def snippets(
+    places: Sequence[Place], anchor: Callable[[SourceLine], str | None], room: int = _MOST_COLUMNS
+) -> tuple[Snippet, ...]:
     """The lines of `places`, each once, in the order of time, without the indentation that they share.
 
     Args:
         places: of a finding.
         anchor: tells where in the page a line is.
+        room: columns that a line may take.
     """
     indents = [_indent(place.line.text) for place in places if place.line.text.strip()]
     shared = min(map(len, indents), default=0)
@@ -106,7 +133,7 @@ def snippets(places: Sequence[Place], anchor: Callable[[SourceLine], str | None]
             place = dataclasses.replace(place, role=f"later {place.role}")
         by_line.setdefault(key, []).append(place)
         last = key
-    return tuple(_snippet(of_line, anchor(of_line[0].line), shared) for of_line in by_line.values())
+    return tuple(_snippet(of_line, anchor(of_line[0].line), shared)._clipped(room) for of_line in by_line.values())
 
 
 def _snippet(places: Sequence[Place], anchor: str | None, shared: int) -> Snippet:
@@ -127,8 +154,23 @@ def _snippet(places: Sequence[Place], anchor: str | None, shared: int) -> Snippe
         text=text,
         parts=tuple(parts.values()),
     )
-    dedented = whole._with(text[left_out:], [(start - left_out, end - left_out) for start, end in parts])
-    return dedented._with(*clip(dedented.text, dedented._spans(), _MOST_CHARACTERS))
+    return whole._with(text[left_out:], [(start - left_out, end - left_out) for start, end in parts])
+
+
+def _method_call(text: str, span: Span) -> Span:
+    """Where the last method of a chain of calls is: `.clone()` of `x.to(device).clone()`; else the whole span."""
+    start, end = span
+    source = text[start:end].encode("utf-8")
+    try:
+        call = ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError):
+        return span
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+        return span
+    calls = [node for node in ast.walk(call.func.value) if isinstance(node, ast.Call)]
+    if not calls or call.func.value.end_lineno != 1:  # `nn.functional.relu(x)` is no chain
+        return span
+    return start + len(source[: call.func.value.end_col_offset].decode("utf-8")), end
 
 
 def _indent(text: str) -> str:

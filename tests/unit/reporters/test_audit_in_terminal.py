@@ -72,6 +72,15 @@ def test_wide_characters_take_two_columns(width):
     assert below(source, marks) == "y.clone()"
 
 
+def test_of_a_chain_of_calls_that_is_too_long_the_last_one_is_shown():
+    chain = "self.qkv(self.norm(hidden_states)).reshape(batch, length, 3, heads, -1).permute(2, 0, 3, 1, 4)"
+    first, second = f"{chain}.contiguous()", f"{chain}.contiguous().clone()"
+    source, *marks = shown(f"q = {second}.unbind(0)", 80, (first, "copied here"), (second, "and again"))
+    assert [below(source, each) for each in marks if "^" in each] == [".contiguous()", ".clone()"]
+    assert "copied here" in marks[0]
+    assert marks[-1].strip() == "and again"
+
+
 def test_a_role_without_room_beside_the_carets_stands_below_them():
     text = "loss = criterion(model(inputs), targets)"
     source, marks, role = shown(text, 50, ("targets", "overwritten here"))
