@@ -30,7 +30,7 @@ class CopyPatches:
         self._auditor, self._wrap = weakref.ref(auditor), wrap
         self._memo, self._site = (0, 0), 0
         self._dispatch: dict[type, Any] = getattr(copy, "_copy_dispatch", {})
-        self._copies_dict: Any = None
+        self._containers: dict[type, tuple[Any, Any]] = {}  # how they are copied without us, and with us
         self._calls: tuple[Any, Any] | None = None
 
     def install(self) -> None:
@@ -38,18 +38,20 @@ class CopyPatches:
         self._wrap(nn.Module, "__setstate__", self._setstate)
         self._wrap(Tensor, "__reduce_ex__", self._reduce)
         self._wrap(nn.Parameter, "__reduce_ex__", self._reduce)
-        copies = self._dispatch.get(dict)
-        if copies is not None:
-            self._copies_dict = copies, self._dict(copies)
-            self._dispatch[dict] = self._copies_dict[1]
+        for kind in (dict, list):
+            copies = self._dispatch.get(kind)
+            if copies is not None:
+                self._containers[kind] = copies, self._container(copies)
+                self._dispatch[kind] = self._containers[kind][1]
         auditor = self._auditor()
         if auditor is not None:
             auditor.shared_values.watch_calls = self._watch_calls
 
     def remove(self) -> None:
         """Puts back what `install` has not put in place by `wrap`."""
-        if self._copies_dict is not None and self._dispatch.get(dict) is self._copies_dict[1]:
-            self._dispatch[dict] = self._copies_dict[0]
+        for kind, (before, ours) in self._containers.items():
+            if self._dispatch.get(kind) is ours:
+                self._dispatch[kind] = before
         if self._calls is not None:
             _torch_private.restore_module_call(*self._calls)
 
@@ -117,16 +119,16 @@ class CopyPatches:
 
         return __reduce_ex__
 
-    def _dict(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def copy_dict(source: dict[Any, Any]) -> Any:
+    def _container(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def copy_container(source: Any) -> Any:
             made = original(source)
             auditor = self._here()
             if auditor is not None and sys._getframe(1).f_code is _COPY:
                 with _torch_private.outside_modes(), auditor.lock:
-                    auditor.shared_values.shallow_copies.dict_copied(source, made, sys._getframe(2))
+                    auditor.shared_values.shallow_copies.items_copied(source, made, sys._getframe(2))
             return made
 
-        return copy_dict
+        return copy_container
 
     # --- calls ----------------------------------------------------------------------------------------------------
 

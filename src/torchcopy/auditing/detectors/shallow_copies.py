@@ -1,4 +1,4 @@
-"""TC109, as far as `copy.copy` makes it: two modules, tensors or dicts that share the memory of their tensors."""
+"""TC109, as far as `copy.copy` makes it: modules, tensors, dicts or lists that share the memory of tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MESSAGE = "{what} shares its values with what it was to be a copy of: they were overwritten before it was used"
 _MOST_WATCHED, _MOST_SHARED = 256, 1024
-_Items = dict[Any, Any]
+_Items = dict[Any, Any] | list[Any]
 
 
 class _SharedModules:
@@ -86,7 +86,7 @@ class _SharedTensor:
 
 
 class _SharedItems:
-    """A dict and its shallow copy, which have the same tensors."""
+    """A dict or list and its shallow copy, which have the same tensors."""
 
     def __init__(self, owner: ShallowCopies, sides: tuple[_Items, _Items], copied: int) -> None:
         self._owner, self._copied = owner, copied
@@ -99,19 +99,17 @@ class _SharedItems:
         wanted = {_torch_private.storage_id(t) for t in tensors if has_storage(t)}
         for frame in program_frames(sys._getframe(), owner.sites):
             spoken = owner.names.at(frame.f_code, frame.f_lasti)
-            sides = {self._which(evaluate(frame, name), wanted) for name in spoken.inside}
-            sides.discard(-1)
-            if not sides:
-                sides = {self._which(value, wanted) for value in values_in(frame).values()}
-                sides.discard(-1)
-            if sides:
-                return sides.pop() if len(sides) == 1 else -1
+            for names in (spoken.inside, spoken.around, None):
+                values = [evaluate(frame, n) for n in names] if names is not None else values_in(frame).values()
+                sides = {self._which(value, wanted) for value in values} - {-1}
+                if sides:
+                    return sides.pop() if len(sides) == 1 else -1
         return -1
 
     def _which(self, value: Any, wanted: set[int]) -> int:
-        if type(value) is not dict or id(value) not in self._sides:
+        if type(value) not in (dict, list) or id(value) not in self._sides:
             return -1
-        inner = [t for t in value.values() if isinstance(t, Tensor) and has_storage(t)]
+        inner = [t for t in _items(value) if isinstance(t, Tensor) and has_storage(t)]
         has = any(_torch_private.storage_id(t) in wanted for t in inner)
         return self._sides.index(id(value)) if has else -1
 
@@ -190,11 +188,11 @@ class ShallowCopies:
             self.tensors.watch(original, shared)
             self.tensors.watch(made, shared)
 
-    def dict_copied(self, original: _Items, made: _Items, frame: FrameType | None) -> None:
-        """`copy.copy(original)` has made a dict of the same tensors; what is trained is shared on purpose."""
+    def items_copied(self, original: _Items, made: _Items, frame: FrameType | None) -> None:
+        """`copy.copy(original)` has made a dict or list of the same tensors; what is trained is shared on purpose."""
         tensors = [
             t
-            for t in original.values()
+            for t in _items(original)
             if isinstance(t, Tensor) and not t.requires_grad and not isinstance(t, nn.Parameter) and has_storage(t)
         ]
         site = self._line(frame) if tensors else 0
@@ -259,6 +257,10 @@ class _Side:
         del mode, args, kwargs
         self._owner.called(self._shared, module)
         return None
+
+
+def _items(value: _Items) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _same_storage(a: Tensor, b: Tensor) -> bool:
