@@ -32,6 +32,7 @@ class Binding:
         name: what is bound, with its dots.
         other: the other name; empty where the tensors of a model are collected.
         line: where.
+        is_view: whether it is a view of one parameter that is bound.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Binding:
     name: str
     other: str
     line: SourceLine
+    is_view: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +165,8 @@ class SourceNames:
             return
         if not other and not _collects_parameters(value):
             return
-        yield _binding_at(path, node, name, other, parents)
+        made = _binding_at(path, node, name, other, parents)
+        yield dataclasses.replace(made, is_view=_is_view_of_attribute(value))
 
 
 def _binding_at(path: str, node: ast.stmt, name: str, other: str, parents: dict[ast.AST, ast.AST]) -> Binding:
@@ -327,10 +330,16 @@ def _collects_parameters(value: ast.expr) -> bool:
             return bool(_dotted(inner))
         case ast.Call(func=ast.Attribute(attr="copy", value=inner), args=[]):
             return bool(_dotted(inner))
+    return _is_view_of_attribute(value)
+
+
+def _is_view_of_attribute(value: ast.expr) -> bool:
+    """Whether an expression is `model.weight.data`, or `.detach()` of that or of a part of it."""
     viewed = _without_views(value)
+    is_view = viewed is not value
     while isinstance(viewed, ast.Subscript):
         viewed = viewed.value
-    return viewed is not value and isinstance(viewed, ast.Attribute)
+    return is_view and isinstance(viewed, ast.Attribute)
 
 
 def _without_views(value: ast.expr) -> ast.expr:

@@ -157,6 +157,8 @@ class SecondNames:
                         if has_storage(p)
                     }
                 tensors = tensors_of(value)
+                if not binding.other and isinstance(value, (nn.Module, Tensor)) and not binding.is_view:
+                    continue  # `copy.copy` of one, which is seen as such
                 if tensors and trained.issuperset(_torch_private.storage_id(t) for t in tensors):
                     bound = self._bound.setdefault(binding, _Bound(self, binding))
                     bound.overwrite(value, step)

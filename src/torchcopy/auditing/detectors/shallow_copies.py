@@ -189,7 +189,7 @@ class ShallowCopies:
             self.tensors.watch(made, shared)
 
     def items_copied(self, original: _Items, made: _Items, frame: FrameType | None) -> None:
-        """`copy.copy(original)` has made a dict or list of the same tensors; what is trained is shared on purpose."""
+        """`copy.copy(original)` has made a dict or list of the same tensors; what is trained is to be shared."""
         tensors = [
             t
             for t in _items(original)
