@@ -30,12 +30,24 @@ def digest(address: int, size: int) -> int:
     Of more than 256 kB only a part is looked at: 64 pieces of 4 kB.
     """
     if size <= _WHOLE:
-        return hash(ctypes.string_at(address, size))
+        return hash(_bytes_at(address, size))
     step = (size - _PART) // (_PARTS - 1)
-    return hash(b"".join(ctypes.string_at(address + k * step, _PART) for k in range(_PARTS)))
+    return hash(b"".join(_bytes_at(address + k * step, _PART) for k in range(_PARTS)))
 
 
 def is_constant(address: int, size: int, width: int) -> bool:
     """Whether all elements of `width` bytes there are equal, as far as the first 4 kB say."""
-    looked_at = ctypes.string_at(address, min(size - size % width, _PART))
+    looked_at = _bytes_at(address, min(size - size % width, _PART))
     return looked_at[width:] == looked_at[: len(looked_at) - width]
+
+
+def _bytes_at(address: int, size: int) -> bytes:
+    """The bytes there.
+
+    Raises:
+        RecursionError: the program has recursed too deep; of itself `ctypes` says then that an argument is wrong.
+    """
+    try:
+        return ctypes.string_at(address, size)
+    except ctypes.ArgumentError:
+        raise RecursionError("maximum recursion depth exceeded") from None

@@ -168,9 +168,12 @@ class DeviceStreams:
                 if self._auditor.is_on and not torch.compiler.is_compiling():
                     owner: Any = args[0] if args else None
                     if not is_generic or self._kinds.has(owner.device):
-                        with self._auditor.lock:
-                            tell(owner, args[1:], kwargs, result)
-                            self.reads.waited()
+                        try:
+                            with self._auditor.lock:
+                                tell(owner, args[1:], kwargs, result)
+                                self.reads.waited()
+                        except RecursionError:  # the program goes on; what was waited for is not known any more
+                            self.reads.pending.clear()
                 return result
 
             return call

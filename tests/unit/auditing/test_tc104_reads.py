@@ -270,6 +270,20 @@ def test_the_methods_of_torch_are_told_of_and_put_back():
     auditor.stop()
 
 
+def test_a_wait_near_the_recursion_limit_is_done_and_raises_nothing(simulated, monkeypatch):
+    auditor, cuda = simulated
+    target = copied(auditor)
+
+    def too_deep(_):
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(auditor.streams.order, "host_waits_for_event", too_deep)
+    event = cuda.Event()
+    event.record()
+    assert event.synchronize() is None
+    assert read(auditor, target) == []
+
+
 def test_an_event_recorded_before_the_copy_is_no_wait(simulated):
     auditor, cuda = simulated
     event = cuda.Event()
