@@ -138,7 +138,8 @@ def share_memory(tensor: Any, array: Any) -> bool:
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(array, numpy.ndarray) or not isinstance(tensor, Tensor):
         return False
-    with _torch_private.outside_modes():  # a subclass is not to see that its tensor is asked
+    plain = type(tensor) is Tensor  # who asks a subclass is not to be seen by it
+    with _torch_private.without_function_modes() if plain else _torch_private.outside_modes():
         if tensor.device.type != "cpu" or not has_storage(tensor) or not tensor.nbytes:
             return False
         return bool(array.__array_interface__["data"][0] == first_byte(tensor))
