@@ -124,13 +124,16 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._watched or self.foreign:
             self._see_watched(plan, args, [])
         out = plan.call(*args, **kwargs) if kwargs else plan.call(*args)
-        number = _next_node()
-        if number != self._next:
-            self.lines.made(self._next, self._sites.of(_frame().f_back))
-            self._next = number
-        if plan.is_view and self._auditor.is_on:
-            self._detached = id(out) if plan.name == "aten::detach" else 0
-            self._see_view(plan, args, out)
+        try:
+            number = _next_node()
+            if number != self._next:
+                self.lines.made(self._next, self._sites.of(_frame().f_back))
+                self._next = number
+            if plan.is_view and self._auditor.is_on:
+                self._detached = id(out) if plan.name == "aten::detach" else 0
+                self._see_view(plan, args, out)
+        except RecursionError:  # the operation is done, and the program goes on as it would without the audit
+            self._forget_last()
         return out
 
     # --- operations that write, copy, or ask for a number ---------------------------------------------------------
@@ -160,20 +163,23 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = plan.call(*args, **kwargs)
         end = perf_counter()
         _move_versions(targets, version)
-        if targets:
-            own_node = torch.is_grad_enabled() and targets[0].requires_grad
-            auditor.written(targets, site, number - 1 if own_node else number, plan)
-        if plan.has_statistics:
-            auditor.ran_batch_norm(*statistics_of(plan, args), site, number)
-        if plan.copy is not None:
-            with _torch_private.without_function_modes():
-                self._copied(plan, args, out, site, start, end)
-            if auditor.streams is not None:
-                auditor.streams.copied(plan, args, kwargs, out, site)
-        elif plan.reads_scalar:
-            if self._pending and auditor.streams is not None:
-                auditor.streams.has_asked(args[0])
-            auditor.waited(site, args[0])
+        try:
+            if targets:
+                own_node = torch.is_grad_enabled() and targets[0].requires_grad
+                auditor.written(targets, site, number - 1 if own_node else number, plan)
+            if plan.has_statistics:
+                auditor.ran_batch_norm(*statistics_of(plan, args), site, number)
+            if plan.copy is not None:
+                with _torch_private.without_function_modes():
+                    self._copied(plan, args, out, site, start, end)
+                if auditor.streams is not None:
+                    auditor.streams.copied(plan, args, kwargs, out, site)
+            elif plan.reads_scalar:
+                if self._pending and auditor.streams is not None:
+                    auditor.streams.has_asked(args[0])
+                auditor.waited(site, args[0])
+        except RecursionError:
+            self._forget_last()
         return out
 
     def _passed_on(self, plan: OpPlan, func: Any, args: Any, kwargs: Any) -> Any:
@@ -240,6 +246,13 @@ class OpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not _is_plain(tensor) or self._last is None:
             return False
         return _torch_private.storage_id(tensor) == self._last.storage
+
+    def _forget_last(self) -> None:
+        """Drops what was to be settled: what followed upon it was not seen."""
+        if self._rewritten is not None:
+            self._rewritten[0].forget()
+            self._rewritten = None
+        self._drop_last()
 
     def _drop_last(self) -> None:
         if self._last is not None:
