@@ -123,10 +123,6 @@ class Sites:
         identity, _, through = self._keys[number]
         return not through and self._kinds.get(identity) == _USER
 
-    def is_program(self, number: int) -> bool:
-        """Whether there is a line of the program's own, and not only one of a library."""
-        return self._kinds.get(self._keys[number][0]) == _USER
-
     def code_of(self, number: int) -> CodeType | None:
         """The code object that the line belongs to."""
         return self._codes.get(self._keys[number][0])
