@@ -51,7 +51,7 @@ class MemoryPatches:
             if self._mode() is None:
                 return original(tensor, *args, **kwargs)
             frame = sys._getframe(1)
-            array = auditor.stand_ins.at(frame)(original, (tensor, *args), kwargs)
+            array = auditor.stand_ins.call(frame, original, (tensor, *args), kwargs)
             site = auditor.sites.of(frame)
             auditor.kept_states.read(tensor, site)
             if auditor.pending_copies and auditor.streams is not None:
@@ -78,7 +78,7 @@ class MemoryPatches:
         auditor = self._auditor
 
         def made_of_memory(*args: Any, **kwargs: Any) -> Any:
-            made = auditor.stand_ins.at(sys._getframe(1))(original, args, kwargs)
+            made = auditor.stand_ins.call(sys._getframe(1), original, args, kwargs)
             source = args[0] if args else next(iter(kwargs.values()), None)
             if made is source or isinstance(source, (list, tuple, int, float)) or self._mode() is None:
                 return made

@@ -160,7 +160,7 @@ class Patches:
 
     def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def compile(*args: Any, **kwargs: Any) -> Any:
-            made = self._auditor.stand_ins.at(sys._getframe(1))(original, args, kwargs)  # imports the compiler
+            made = self._auditor.stand_ins.call(sys._getframe(1), original, args, kwargs)  # imports the compiler
             self._watch_compiled_calls()
             return made
 
@@ -192,12 +192,12 @@ class Patches:
             mode = self._mode()
             if mode is None or kwargs.get("destination") is not None:  # a part of another call
                 return original(module, *args, **kwargs)
-            call = auditor.stand_ins.at(sys._getframe(1))
+            caller = sys._getframe(1)
             if args:
-                return call(original, (module, *args), kwargs)
+                return auditor.stand_ins.call(caller, original, (module, *args), kwargs)
             mode.within = "state_dict"
             try:
-                state = call(original, (module,), kwargs)
+                state = auditor.stand_ins.call(caller, original, (module,), kwargs)
             finally:
                 mode.within = ""
             with _torch_private.outside_modes(), auditor.lock:
@@ -219,7 +219,7 @@ class Patches:
                 auditor.kept_states.loading(module, state_dict, site, assign=assign)
             mode.within = "load_state_dict"
             try:
-                return auditor.stand_ins.at(sys._getframe(1))(original, (module, state_dict, *args), kwargs)
+                return auditor.stand_ins.call(sys._getframe(1), original, (module, state_dict, *args), kwargs)
             finally:
                 mode.within = ""
 
@@ -292,7 +292,7 @@ class Patches:
             mode.within, mode.saved = "save", {}
             start = perf_counter()
             try:
-                return auditor.stand_ins.at(sys._getframe(1))(original, args, kwargs)
+                return auditor.stand_ins.call(sys._getframe(1), original, args, kwargs)
             finally:
                 saved, mode.within, mode.saved = mode.saved, "", None
                 size = sum(saved.values())
