@@ -21,6 +21,12 @@ np.random.seed(0)
 random.seed(0)
 
 
+_COME_AND_GO = (
+    "QueueFeeder",  # a queue's, until it is collected
+    "tqdm_monitor",  # of the compiler's progress bar, which is there where nothing was compiled and kept before
+)
+
+
 def show(**values):
     """Prints a fingerprint of each value: two are equal if and only if all bits are."""
     for name, value in values.items():
@@ -59,7 +65,7 @@ def left_behind():
         "hooks": [str(sys.excepthook), str(threading.excepthook), str(sys.unraisablehook), str(gc.callbacks)],
         "finders": [getattr(each, "__name__", type(each).__name__) for each in sys.meta_path],
         "signals": [str(signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)],
-        "threads": sorted(t.name for t in threading.enumerate() if not t.name.startswith("QueueFeeder")),
+        "threads": sorted(t.name for t in threading.enumerate() if not t.name.startswith(_COME_AND_GO)),
         "settings": [
             torch.get_default_dtype(),
             torch.is_grad_enabled(),
