@@ -7,6 +7,12 @@ import weakref
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode_stack,
+    _pop_mode,
+    is_in_torch_dispatch_mode,
+)
 
 import torchcopy as tc
 from torchcopy._errors import InputError
@@ -209,3 +215,46 @@ def test_a_thread_that_is_started_meanwhile_is_watched():
         thread.start()
         thread.join()
     assert codes(audit.report) == ["TC101"]
+
+
+class Counting(TorchDispatchMode):
+    """Counts what it sees."""
+
+    seen = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_an_audit_that_ends_before_a_mode_that_began_in_it_leaves_that_one_alone():
+    before = _get_current_dispatch_mode_stack()
+    audit, mode = tc.audit(), Counting()
+    audit.__enter__()
+    mode.__enter__()
+    torch.ones(2).clone()
+    audit.__exit__(None, None, None)
+    seen = mode.seen
+    torch.ones(2).clone()
+    assert mode.seen == seen + 2
+    assert _get_current_dispatch_mode_stack() == [*before, mode]
+    mode.__exit__(None, None, None)
+    assert _get_current_dispatch_mode_stack() == before
+    assert not is_in_torch_dispatch_mode()
+    assert sum(site.count for site in audit.report.copies) == 1
+
+
+def test_an_audit_whose_mode_somebody_has_taken_away_ends_without_a_word():
+    with tc.audit():
+        _pop_mode()
+    assert _get_current_dispatch_mode_stack() == []
+    assert not is_in_torch_dispatch_mode()
+
+
+def test_an_error_shows_no_frame_that_stands_in_for_the_program():
+    module = torch.nn.Linear(2, 2)
+    with tc.audit():
+        with pytest.raises(RuntimeError, match="Missing key") as caught:
+            module.load_state_dict({})
+        names = [entry.name for entry in caught.traceback]
+    assert names.count("test_an_error_shows_no_frame_that_stands_in_for_the_program") == 1
