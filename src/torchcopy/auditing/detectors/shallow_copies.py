@@ -92,6 +92,8 @@ class _SharedItems:
         self._owner, self._copied = owner, copied
         self._sides = (id(sides[0]), id(sides[1]))  # neither can be referred to weakly
         self._written: dict[int, tuple[int, int]] = {}  # the first write, by storage: through which, at which line
+        self._order = [id(t) for t in sides[0]] if isinstance(sides[0], list) else []
+        self._is_on_purpose = False
 
     def _side(self, tensors: Iterable[Tensor]) -> int:
         """Through which of the two the program has got hold of some tensors; -1 where that cannot be told."""
@@ -109,6 +111,8 @@ class _SharedItems:
     def _which(self, value: Any, wanted: set[int]) -> int:
         if type(value) not in (dict, list) or id(value) not in self._sides:
             return -1
+        if isinstance(value, list) and _is_in_other_order([id(t) for t in value], self._order):
+            self._is_on_purpose = True  # it was copied to be shuffled, or used up
         inner = [t for t in _items(value) if isinstance(t, Tensor) and has_storage(t)]
         has = any(_torch_private.storage_id(t) in wanted for t in inner)
         return self._sides.index(id(value)) if has else -1
@@ -133,7 +137,7 @@ class _SharedItems:
             return
         with _torch_private.outside_modes():
             through, overwritten = self._written.get(_torch_private.storage_id(tensor), (-1, 0))
-            if through >= 0 and self._side([tensor]) == 1 - through:
+            if through >= 0 and self._side([tensor]) == 1 - through and not self._is_on_purpose:
                 self._owner.tell("a shallow copy", self._copied, overwritten, 0, tensor.nbytes)
                 self._owner.tensors.leave(self)
 
@@ -261,6 +265,11 @@ class _Side:
 
 def _items(value: _Items) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value
+
+
+def _is_in_other_order(items: list[int], before: list[int]) -> bool:
+    """Whether a list has fewer or more items than it had, or the same ones elsewhere."""
+    return len(items) != len(before) or (items != before and sorted(items) == sorted(before))
 
 
 def _same_storage(a: Tensor, b: Tensor) -> bool:
