@@ -10,8 +10,6 @@ from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-Call = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-
 _MARK = "torchcopy_calls"
 
 
@@ -26,29 +24,34 @@ _TEMPLATE = _template()
 
 
 class StandIns:
-    """Functions that call others as if a line of the program did so itself: one for each call."""
+    """Calls others as if a line of the program did so itself: by a code object for each call.
+
+    The function around it is made anew each time: it has the globals of the program, which it would keep alive.
+    """
 
     def __init__(self) -> None:
-        self._calls: dict[tuple[int, int], tuple[CodeType, Call]] = {}
+        self._codes: dict[tuple[int, int], tuple[CodeType, CodeType]] = {}
 
     def call(
         self, frame: FrameType, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Calls a function as the line that `frame` is at does; of that, an exception shows nothing."""
         try:
-            return self._at(frame)(function, args, kwargs)
+            return FunctionType(self._at(frame), frame.f_globals)(function, args, kwargs)
         except BaseException as error:
             own = error.__traceback__
             if own is not None and own.tb_next is not None and is_stand_in(own.tb_next.tb_frame.f_code):
                 own.tb_next = own.tb_next.tb_next
             raise
 
-    def _at(self, frame: FrameType) -> Call:
+    def _at(self, frame: FrameType) -> CodeType:
         code = frame.f_code
+        if code.co_filename.startswith("<"):  # of `eval`, which may make one after another
+            return _made(frame)
         key = id(code), frame.f_lasti
-        there = self._calls.get(key)
-        if there is None or there[1].__globals__ is not frame.f_globals:
-            there = self._calls[key] = code, _made(frame)
+        there = self._codes.get(key)
+        if there is None:
+            there = self._codes[key] = code, _made(frame)
         return there[1]
 
 
@@ -57,12 +60,12 @@ def is_stand_in(code: CodeType) -> bool:
     return code.co_varnames[:1] == (_MARK,)
 
 
-def _made(frame: FrameType) -> Call:
+def _made(frame: FrameType) -> CodeType:
     before = frame.f_code
-    code = _TEMPLATE.replace(
+    line = frame.f_lineno or before.co_firstlineno  # what a compiler has made may have no line
+    return _TEMPLATE.replace(
         co_filename=before.co_filename,
         co_name=before.co_name,
         co_qualname=before.co_qualname,
-        co_firstlineno=frame.f_lineno - 1,  # its own second line is the program's
+        co_firstlineno=max(0, line - 1),  # its own second line is the program's
     )
-    return FunctionType(code, frame.f_globals)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import dis
 import functools
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, MethodType, ModuleType
 from typing import Any
 
 import torch
 
-_TORCH = str(Path(torch.__file__).parent)
+_TORCH = str(Path(torch.__file__).parent) + os.sep
 _ASKS = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
 _PICKLES_MODULES = ("cloudpickle", "dill")  # which know a module by its exact type
 
@@ -47,7 +48,8 @@ class WatchedModule:
     def _property(self, name: str, made: Callable[..., Any]) -> property:
         there, title = vars(self._module), self._module.__name__
         original = there[name]
-        handed_out = _Function(made)
+        kind = _Method if hasattr(type(original), "__get__") else _Function
+        handed_out = kind(made)
         functools.update_wrapper(handed_out, original)
         handed_out.home = title, name
 
@@ -83,9 +85,15 @@ class WatchedModule:
 
 
 class _Function(functools.partial[Any]):
-    """Calls a wrapper without a frame between, and is pickled as the function that it stands for."""
+    """Calls a wrapper without a frame between; equals the function that it stands for, and is pickled as that."""
 
     home: tuple[str, str]
+
+    def __eq__(self, other: object) -> bool:
+        return bool(vars(self)["__wrapped__"] == getattr(other, "__wrapped__", other))
+
+    def __hash__(self) -> int:
+        return hash(vars(self)["__wrapped__"])
 
     def __repr__(self) -> str:
         return repr(vars(self)["__wrapped__"])
@@ -93,6 +101,13 @@ class _Function(functools.partial[Any]):
     def __reduce__(self) -> Any:
         module, name = self.home
         return getattr, (_ByName(module), name)
+
+
+class _Method(_Function):
+    """Binds to the object that it is an attribute of, as functions written in Python do: `save = torch.save`."""
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        return self if owner is None else MethodType(self, owner)
 
 
 class _ByName:

@@ -1,6 +1,7 @@
 """torch's own functions, by name and as objects: their tables, pickled, scripted, as attributes, under a device."""
 
 import functools
+import io
 import pickle
 import warnings
 
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 from audit_shown import show
 from torch import as_tensor, from_numpy
+from torch.overrides import TorchFunctionMode
 
 with torch.device("meta"):
     print(torch.as_tensor([1.0]).device, torch.asarray([1.0]).device, as_tensor([1.0]).device)
@@ -34,6 +36,29 @@ for function in (
     again = pickle.loads(pickle.dumps(function))
     print(again.__name__, again.__doc__ == function.__doc__)
 print(pickle.loads(pickle.dumps(torch.nn.Module.state_dict)) is torch.nn.Module.state_dict)
+print(torch.from_numpy in torch.overrides.get_ignored_functions(), {torch.save: 1}[torch.serialization.save])
+print(torch.save != torch.serialization.save, torch.save == torch.load, torch.asarray == torch.as_tensor)
+
+
+class Saves(torch.nn.Linear):
+    save = torch.save  # a function written in Python does
+    kinds = frozenset({torch.as_tensor, torch.asarray})
+
+
+file = io.BytesIO()
+Saves(2, 1).save(file)
+file.seek(0)
+print(list(torch.load(file, weights_only=False).state_dict()), Saves.save is torch.save)
+
+
+class Counts(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        print("seen", func in Saves.kinds)
+        return func(*args, **(kwargs or {}))
+
+
+with Counts():
+    torch.as_tensor([1.0])
 print(repr(torch.asarray)[:30], torch.asarray is torch.asarray, type(torch).__name__, "as_tensor" in dir(torch))
 for wrong in (
     lambda: pickle.dumps(torch),

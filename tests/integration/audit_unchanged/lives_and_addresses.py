@@ -46,5 +46,11 @@ copies = [c.clone() for _ in range(3)]
 ref = weakref.ref(copies[1])
 copies.clear()
 print(ref() is None)
+namespace = {}
+exec("import torch\nheld = torch.as_tensor([1.0])\nstate = torch.nn.Linear(2, 2).state_dict()", namespace)
+ref = weakref.ref(namespace["held"])
+del namespace
+gc.collect()
+print("what exec has made:", ref() is None)
 print(*log, sep="\n")
 gc.enable()
