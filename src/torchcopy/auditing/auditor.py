@@ -135,12 +135,12 @@ class Auditor:
                 self.exposed(tensor)
                 self.numpy_sharing.exposed(tensor)
 
-    def backward_begins(self, roots: list[Tensor], inputs: list[Tensor], site: int) -> None:
+    def backward_begins(self, roots: list[Tensor], inputs: list[Tensor], site: int, *, keeps_graph: bool) -> None:
         """A backward is about to run."""
         with _torch_private.outside_modes(), self.lock:
             if self.numpy_sharing.watched:
                 self.numpy_sharing.before_backward()
-            self.kept_graphs.backward_begins(roots)
+            self.kept_graphs.backward_begins(roots, keeps_graph=keeps_graph)
             self.saved_values.before_backward(roots, inputs, site)
 
     def ran_batch_norm(self, statistics: list[Tensor], is_training: bool, site: int, number: int) -> None:

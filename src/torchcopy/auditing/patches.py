@@ -120,7 +120,9 @@ class Patches:
             mode.saw_nodes(site)
             tensors = [t for t in roots if isinstance(t, Tensor)]
             inputs = args[3] if len(args) > 3 else ()
-            auditor.backward_begins(tensors, [t for t in inputs if isinstance(t, Tensor)], site)
+            wanted = [t for t in inputs if isinstance(t, Tensor)]
+            keeps_graph = bool(args[1]) if len(args) > 1 else False
+            auditor.backward_begins(tensors, wanted, site, keeps_graph=keeps_graph)
             try:
                 found = original(roots, *args, **kwargs)
             except RuntimeError as error:
@@ -132,7 +134,6 @@ class Patches:
                 del tensors
             with _torch_private.outside_modes(), auditor.lock:
                 auditor.kept_graphs.ran_backward()
-                keeps_graph = args[1] if len(args) > 1 else False
                 if kwargs.get("accumulate_grad") and not keeps_graph:
                     auditor.kept_graphs.backward_ended(sys._getframe(1))
             return found

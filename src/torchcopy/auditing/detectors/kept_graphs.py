@@ -77,19 +77,26 @@ class KeptGraphs:
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
-    def backward_begins(self, roots: Iterable[Tensor]) -> None:
-        """A backward is about to run. Graphs of several iterations that it uses were kept for that."""
-        if not self._told or threading.get_ident() != self._thread:
+    def backward_begins(self, roots: Iterable[Tensor], *, keeps_graph: bool = False) -> None:
+        """A backward is about to run. Graphs of several iterations that it uses were kept for that.
+
+        Not so those of one tensor that it leaves there for the next: a hidden state, say, that is never detached.
+        """
+        chains = {} if keeps_graph else self._told_chains
+        if not (self._told or chains) or threading.get_ident() != self._thread:
             return
         used: dict[int, set[int]] = defaultdict(set)
         for node in nodes_from(roots):
             number = _torch_private.node_number(node)
             if number < _NO_NUMBER:
                 used[self._line_of_node(number)].add(self._iterations.of(number))
-        for site in self._told.keys() & used.keys():
+        for site in (self._told.keys() | chains.keys()) & used.keys():
             if len(used[site]) >= _FEWEST:
                 self._meant.add(site)
-                self._findings.withdraw(self._told.pop(site).found)
+                if site in self._told:
+                    self._findings.withdraw(self._told.pop(site).found)
+                if site in chains:
+                    self._findings.withdraw(chains.pop(site))
 
     def ran_backward(self) -> None:
         """A backward has run, of whatever kind: the program uses its graphs."""
@@ -208,7 +215,9 @@ class KeptGraphs:
         is_told = False
         for t in reversed(tensors):
             chain = longest_chain(t, self._line_of_node, self._sites, self._iterations.of)
-            if chain is not None and chain.steps > max(_FEWEST, len(self._iterations) // 4):
+            if chain is None or chain.site in self._meant:
+                continue
+            if chain.steps > max(_FEWEST, len(self._iterations) // 4):
                 self._tell_chain(t, chain)
                 is_told = True
         return is_told
