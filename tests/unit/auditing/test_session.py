@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import (
 
 import torchcopy as tc
 from torchcopy._errors import InputError
+from torchcopy.auditing import sites
 
 
 def keep_and_load(model):
@@ -258,3 +259,20 @@ def test_an_error_shows_no_frame_that_stands_in_for_the_program():
             module.load_state_dict({})
         names = [entry.name for entry in caught.traceback]
     assert names.count("test_an_error_shows_no_frame_that_stands_in_for_the_program") == 1
+
+
+def test_code_that_is_made_in_a_loop_is_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr(sites, "_MOST_CODES", 50)
+    names = {"t": torch.ones(2)}
+    with tc.audit() as audit:
+        made = [weakref.ref(compile("t.clone()", "<string>", "eval")) for _ in range(2)]
+        for _ in range(200):
+            code = compile("t.clone()", "<string>", "eval")
+            made.append(weakref.ref(code))
+            eval(code, names)
+        del code
+        alive = sum(each() is not None for each in made)
+    assert 10 < alive <= 50
+    copies = {(row.line.path == "<string>", row.count) for row in audit.report.copies if row.kind == "clone"}
+    assert sum(count for _, count in copies) == 200
+    assert {of_eval for of_eval, _ in copies} == {True, False}  # those of the rest are the loop's
