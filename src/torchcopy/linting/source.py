@@ -22,13 +22,11 @@ class Source:
     Attributes:
         path: of the file, for messages; nothing is read from it.
         text: what was parsed; all offsets are characters of it, from 0.
-        cell: the number of the notebook's cell that this is, from 1; 0 for a file.
     """
 
-    def __init__(self, path: str, text: str, *, tree: ast.Module | None = None, cell: int = 0) -> None:
+    def __init__(self, path: str, text: str, *, tree: ast.Module | None = None) -> None:
         self.path = path
         self.text = text
-        self.cell = cell
         self._ascii = text.isascii()
         if tree is not None:
             self.tree = tree
@@ -104,7 +102,7 @@ class Source:
         return [(self.start(n), self.end(n)) for n in ast.walk(self.tree) if isinstance(n, ast.JoinedStr)]
 
     def is_placed(self, edit: Edit) -> bool:
-        """Whether an edit is where its rule believes: Python before 3.12 misplaces what is inside of an f-string."""
+        """Whether an edit is where its rule believes: before 3.12, `ast` misplaces what is in an f-string."""
         if not _MISPLACED_IN_F_STRINGS:
             return True
         return not any(start < edit.end and edit.start < end for start, end in self._f_strings)
