@@ -43,7 +43,7 @@ class Project:
 
     def find(self, module: str, importer: str) -> FileFacts | None:
         """The facts of a module, absolute or with leading dots, as the file `importer` would import it."""
-        path = _module_path(module, importer)
+        path = module_path(module, os.path.dirname(os.path.abspath(importer)))
         self.lookups.setdefault(importer, {})[module] = path
         return None if path is None else self.facts_of(path)
 
@@ -72,12 +72,11 @@ class Project:
 
 
 @functools.lru_cache(maxsize=4096)
-def _module_path(module: str, importer: str) -> str | None:
-    """The file of a module: beside the importer for a relative name, else below one of the folders above it."""
+def module_path(module: str, folder: str) -> str | None:
+    """The file of a module for importers in `folder`: there for a relative name, else below it or one above."""
     name = module.lstrip(".")
     dots = len(module) - len(name)
     parts = name.split(".") if name else []
-    folder = os.path.dirname(os.path.abspath(importer))
     if dots:
         for _ in range(dots - 1):
             folder = os.path.dirname(folder)

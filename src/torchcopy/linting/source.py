@@ -16,6 +16,11 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _MISPLACED_IN_F_STRINGS = sys.version_info < (3, 12)  # where nodes inside of an f-string are is not told right
 
 
+def line_starts(text: str) -> list[int]:
+    """The offset of each line's first character, as Python counts lines: a form feed ends none."""
+    return [0, *(found.end() for found in _LINE_END.finditer(text))]
+
+
 class Source:
     """One source text, without its byte order mark, with the line ends of its file.
 
@@ -44,8 +49,8 @@ class Source:
 
     @functools.cached_property
     def line_starts(self) -> list[int]:
-        """Where each line begins, as Python counts lines: a form feed ends none."""
-        return [0, *(found.end() for found in _LINE_END.finditer(self.text))]
+        """Where each line begins."""
+        return line_starts(self.text)
 
     @functools.cached_property
     def lines(self) -> list[str]:

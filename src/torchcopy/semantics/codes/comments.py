@@ -10,7 +10,7 @@ import tokenize
 _OURS = re.compile(r"#\s*torchcopy:\s*ignore(?:\[([A-Z0-9,\s]*)\])?")
 _CODE = "[A-Z]+[0-9]+"
 _NOQA = re.compile(rf"#\s*noqa(?::\s*({_CODE}(?:[,\s]+{_CODE})*))?", re.IGNORECASE)
-_ANY = re.compile(r"torchcopy:\s*ignore|noqa(?::[^\n#]*\bTC[0-9]|(?!:\s*[A-Z]+[0-9]))", re.IGNORECASE)
+_NAMING = re.compile(r"torchcopy:\s*ignore|noqa:[^\n#]*\bTC[0-9]", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +38,11 @@ class SilencingComment:
         return not self.codes or code.startswith(self.codes)
 
 
-def may_have_comments(text: str, *, noqa: bool = False) -> bool:
-    """Whether it is worth the time to look for such comments in a source."""
-    if "torchcopy:" not in text and not (noqa and "noqa" in text.lower()):
+def names_codes(text: str) -> bool:
+    """Whether there may be such a comment in a source that is meant for torchcopy: found fast, in strings too."""
+    if not ("torchcopy:" in text or "noqa" in text or "NOQA" in text):
         return False
-    return not noqa or _ANY.search(text) is not None
+    return _NAMING.search(text) is not None
 
 
 def find_comments(text: str, *, noqa: bool = False) -> list[SilencingComment]:
@@ -52,7 +52,7 @@ def find_comments(text: str, *, noqa: bool = False) -> list[SilencingComment]:
         text: the source.
         noqa: whether `# noqa` counts too: without codes, or with one that begins with `TC`.
     """
-    if not may_have_comments(text, noqa=noqa):
+    if "torchcopy:" not in text and not (noqa and "noqa" in text.lower()):
         return []
     found: list[SilencingComment] = []
     lines = io.StringIO(text, newline=None)  # any line end is read as a newline
