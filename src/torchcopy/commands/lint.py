@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,16 +13,8 @@ from ._options import Debug, split_commas
 if TYPE_CHECKING:
     from ..linting.records import LintReport
 
+_FORMATS = ("text", "json", "github", "sarif")
 _CODES = "Codes or beginnings of codes, such as `TC101` or `TC2`; repeat, or use commas."
-
-
-class OutputFormat(enum.StrEnum):
-    """How findings are written."""
-
-    text = "text"
-    json = "json"
-    github = "github"
-    sarif = "sarif"
 
 
 @app.command()
@@ -56,8 +47,9 @@ def lint(
         bool, typer.Option("--diff", help="Show what `--fix` would change, and write nothing.")
     ] = False,
     output_format: Annotated[
-        OutputFormat, typer.Option("--output-format", help="How findings are written to stdout.")
-    ] = OutputFormat.text,
+        str,
+        typer.Option("--output-format", metavar="FORMAT", help="`text`, `json`, `github` or `sarif`, on stdout."),
+    ] = "text",
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Check every file anew, and remember nothing.")
     ] = False,
@@ -78,9 +70,11 @@ def lint(
     """
     del debug  # read where errors are handled
     from .._errors import InputError
-    from ..linting.one_file import Wish
     from ..linting.running import lint as run
+    from ..linting.wish import Wish
 
+    if output_format not in _FORMATS:
+        raise InputError(f"`--output-format {output_format}`: there are {', '.join(_FORMATS)}")
     if unsafe_fixes and not (fix or diff):
         raise InputError("`--unsafe-fixes` says which fixes: add `--fix` to write them or `--diff` to see them")
     if statistics and (diff or output_format in ("github", "sarif")):
@@ -116,18 +110,18 @@ def _show_diff(report: LintReport) -> None:
     _tell(*text.remarks(report), *text.summary(report, is_written=False))
 
 
-def _write(report: LintReport, output_format: OutputFormat, statistics: bool) -> None:
+def _write(report: LintReport, output_format: str, statistics: bool) -> None:
     """Writes the report for programs to stdout, and how much was read to stderr."""
     from ..reporters import lint as text
     from ..reporters.as_json import print_json
     from ..reporters.diagnostics import of_lint
 
-    if output_format == OutputFormat.json and statistics:
+    if output_format == "json" and statistics:
         rows = text.statistics(report)
         print_json([{"code": code, "count": count, "fixable": fixable} for code, count, fixable in rows])
-    elif output_format == OutputFormat.json:
+    elif output_format == "json":
         print_json([finding.to_dict() for finding in report.findings])
-    elif output_format == OutputFormat.github:
+    elif output_format == "github":
         from ..reporters.github_annotations import as_github_annotations
 
         sys.stdout.write(as_github_annotations(of_lint(report)))

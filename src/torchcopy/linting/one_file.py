@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
 
 from .._errors import InputError
 from .checking import Checked, check
@@ -12,22 +11,8 @@ from .fixing import fix
 from .project import Project
 from .reading import NotReadError, read_bytes
 from .records import FileResult, SkippedFile
+from .wish import Wish
 from .writing import replace_file
-
-Fixes = Literal["none", "shown", "written"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wish:
-    """What is to be done about what is found.
-
-    Attributes:
-        fixes: whether fixes are made, and written.
-        unsafe: whether fixes that may change what the program computes are among them.
-    """
-
-    fixes: Fixes = "none"
-    unsafe: bool = False
 
 
 def check_file(path: str, codes: frozenset[str], project: Project, wish: Wish) -> tuple[FileResult, bytes | None]:

@@ -12,9 +12,10 @@ from typing import Any
 
 from .cache import digest_of
 from .files import FileToCheck
-from .one_file import Wish, check_file
+from .one_file import check_file
 from .project import Project
 from .records import FileResult, SkippedFile
+from .wish import Wish
 
 _WORTH_A_PROCESS = 400_000  # bytes of source: what one process checks in some tenths of a second
 _IN_CHUNK = 150_000

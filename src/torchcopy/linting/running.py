@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from .cache import Cache
 from .files import FileToCheck, find_files
-from .one_file import Wish
-from .processes import check_files
 from .records import FileResult, FixedFile, LintReport, PlacedFinding, SkippedFile, UnusedComment
 from .result_texts import as_text, from_text
 from .settings import SettingsFinder
+from .wish import Wish
+
+if TYPE_CHECKING:
+    from .processes import CheckedFile
 
 
 def lint(
@@ -48,7 +50,7 @@ def lint(
         store.load([file.path for file in files])
         known = {file.path: result for file in files if (result := _known(store, file, wish)) is not None}
     results = dict(known)
-    checked = list(check_files([file for file in files if file.path not in known], wish, processes))
+    checked = _check([file for file in files if file.path not in known], wish, processes)
     for each in checked:
         results[each.file.path] = each.result
         if store is not None and each.digest and each.status is not None and _is_worth_keeping(each.result):
@@ -58,6 +60,14 @@ def lint(
             store.keep_lookups(each.lookups)
         store.save()
     return _report([results[file.path] for file in files], cached=len(known))
+
+
+def _check(files: list[FileToCheck], wish: Wish, processes: int | None) -> list[CheckedFile]:
+    if not files:
+        return []
+    from .processes import check_files  # and the rules, which take as long to load as some files to check
+
+    return list(check_files(files, wish, processes))
 
 
 def _is_worth_keeping(result: FileResult) -> bool:
