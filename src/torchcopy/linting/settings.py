@@ -16,6 +16,7 @@ from .globs import PathPatterns
 
 _KEYS = ("select", "ignore", "per-file-ignores", "exclude")
 _TABLE = "[tool.torchcopy.lint]"
+LINTED_CODES = frozenset(code.code for code in CODES if code.linted)
 DEFAULT_CODES = frozenset(code.code for code in CODES if code.linted and code.on)
 
 
@@ -155,8 +156,8 @@ def _codes(names: Iterable[str], where: str) -> frozenset[str]:
 
 def _selected(names: Iterable[str], where: str) -> frozenset[str]:
     """The codes of the linter that are meant."""
-    linted = {code.code for code in CODES if code.linted}
+    names = list(names)
     for name in names:
-        if not _codes([name], where) & linted:
+        if not _codes([name], where) & LINTED_CODES:
             raise InputError(f"{where}: no lint looks for {name}: `torchcopy audit` does")
-    return _codes(names, where) & linted if names else frozenset()
+    return _codes(names, where) & LINTED_CODES if names else frozenset()
