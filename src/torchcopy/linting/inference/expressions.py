@@ -314,7 +314,7 @@ def _of_project_call(facts: FileFacts, node: ast.Call) -> Kind:
 def _of_forward(module: Kind) -> Kind:
     """Of what a module returns: a tensor, if it is one of PyTorch's own that return one."""
     stem, _, last = module.of.rpartition(".")
-    if not stem.startswith("torch.nn") or last in _TUPLE_MODULES or last in ("Module", "ModuleList", "Sequential"):
+    if not stem.startswith("torch.nn") or last in _TUPLE_MODULES or last in ("Module", "ModuleList"):
         return UNKNOWN
     return IN_GRAPH
 

@@ -21,6 +21,7 @@ from ..project import Project
 from ..source import Source
 from . import expressions
 from .kinds import Kind
+from .losses import Losses
 from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop
 from .scopes import Binding, Scope
 from .summaries import Definition, Summary, find_definition, summarise
@@ -46,6 +47,7 @@ class FileFacts:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.module = Scope(source.tree, None, self.parents)
         self._kinds: dict[ast.AST, Kind] = {}
+        self.losses: dict[Scope, Losses] = {}
         self.depth: list[ast.AST] = []
         self.summaries: dict[ast.AST, Summary] = {}
 
@@ -209,6 +211,20 @@ class FileFacts:
                     if stored and node.value.id == scope.self_name:  # type: ignore[attr-defined]
                         found.setdefault(node.attr, []).append(scope.binding(node))
         return known[owner]
+
+    def bindings_of_path(self, scope: Scope, path: str) -> list[Binding]:
+        """Where `name` or `self.name`, as written in a scope, is bound; nothing for longer paths."""
+        first, _, rest = path.partition(".")
+        if rest:
+            if scope.owner is None or first != scope.self_name:
+                return []
+            return self._attributes(scope.owner).get(rest, [])
+        at: Scope | None = scope
+        while at is not None:
+            if path in at.bindings and (at is scope or not isinstance(at.node, ast.ClassDef)):
+                return at.bindings[path]
+            at = at.parent
+        return []
 
     def class_attributes(self, owner: Scope) -> dict[str, list[Binding]]:
         """Where each attribute of a class's objects is bound within the class."""

@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from .kinds import UNKNOWN, Kind, joined
-from .nodes import called_name
+from .nodes import called_name, strip_calls
 from .scopes import Scope
 
 if TYPE_CHECKING:
@@ -55,7 +55,33 @@ def find_definition(facts: FileFacts, node: ast.AST) -> Definition | None:
         if scope.owner is not None and node.value.id == scope.self_name:
             return find_method(facts, scope.owner, node.attr)
     name = facts.resolve(node)
-    return _imported(facts, name) if name else None
+    if name:
+        return _imported(facts, name)
+    return _of_object(facts, node) if isinstance(node, ast.Attribute) else None
+
+
+def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
+    """A method of an object that is made, once, by calling a class of the project."""
+    match node.value:
+        case ast.Name():
+            bound = facts.bindings(node.value)
+        case ast.Attribute():
+            bound = facts.attribute_bindings(node.value)
+        case _:
+            return None
+    made = [each.value for each in bound if not (isinstance(each.value, ast.Constant) and each.value.value is None)]
+    if (
+        len(made) != 1
+        or not isinstance(made[0], ast.Call)
+        or not isinstance(made[0].func, ast.Name | ast.Attribute)
+    ):
+        return None
+    if isinstance(made[0].func, ast.Attribute) and not facts.resolve(made[0].func):
+        return None
+    found = find_definition(facts, made[0].func)
+    if found is None or not isinstance(found.scope.node, ast.ClassDef):
+        return None
+    return find_method(found.facts, found.scope, node.attr)
 
 
 def find_method(facts: FileFacts, owner: Scope, name: str, depth: int = 0) -> Definition | None:
@@ -112,6 +138,8 @@ def summarise(found: Definition, depth: int = 0) -> Summary:
             backward = True
         elif name in _WAITS:
             synchronises = True
+        elif name.endswith("_") and isinstance(call.func, ast.Attribute) and _is_parameter(facts, call.func.value):
+            steps = True
         else:
             inner = facts.definition(call.func)
             if inner is not None and inner.scope.is_function:
@@ -122,6 +150,11 @@ def summarise(found: Definition, depth: int = 0) -> Summary:
     returns, parts = _returned(facts, scope)
     known[scope.node] = Summary(returns, parts, steps, backward, synchronises)
     return known[scope.node]
+
+
+def _is_parameter(facts: FileFacts, node: ast.expr) -> bool:
+    inner, _ = strip_calls(node, "data", "detach")
+    return facts.kind_of(inner).name == "parameter"
 
 
 def _returned(facts: FileFacts, scope: Scope) -> tuple[Kind, tuple[Kind, ...]]:

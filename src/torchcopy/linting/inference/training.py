@@ -100,15 +100,19 @@ def _may_train(facts: FileFacts, call: ast.Call, module: str) -> bool:
     if not owners or any(each == module or _is_within(each, module) or _is_within(module, each) for each in owners):
         return True
     last = module.rpartition(".")[2]
-    return any(each.rpartition(".")[2] == last for each in owners) or not _is_constructed(facts, optimizer, owners)
+    if any(each.rpartition(".")[2] == last for each in owners):
+        return True
+    return not all(_are_apart(facts, optimizer, each, module) for each in owners)
 
 
-def _is_constructed(facts: FileFacts, near: ast.AST, owners: set[str]) -> bool:
-    """Whether each of the plain names is bound by a constructor, so that it is no second name of a module."""
+def _are_apart(facts: FileFacts, near: ast.AST, one: str, other: str) -> bool:
+    """Whether two places were each made by one constructor, neither given the other."""
     scope = facts.scope_of(near)
-    for each in owners:
-        bound = scope.bindings.get(each, [])
-        if len(bound) != 1 or not isinstance(bound[0].value, ast.Call) or bound[0].value.args:
+    for path, second in ((one, other), (other, one)):
+        bound = facts.bindings_of_path(scope, path)
+        if len(bound) != 1 or not isinstance(bound[0].value, ast.Call):
+            return False
+        if any(path_of(each) == second for each in walk(bound[0].value)):
             return False
     return True
 

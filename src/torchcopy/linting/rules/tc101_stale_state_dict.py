@@ -22,6 +22,7 @@ NEEDS = ("state_dict()", "state_dict(keep_vars")
 
 _SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
 _CONTAINERS = ("append", "add", "appendleft", "put")
+_SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
 
 
@@ -52,6 +53,7 @@ class _Use:
     node: ast.Call
     module: str
     is_load: bool
+    since_made: frozenset[str] | None = None  # own methods called since the module was made anew, if it was
 
 
 class _KeptStates(Flow[State]):
@@ -64,7 +66,8 @@ class _KeptStates(Flow[State]):
         self.found: dict[ast.expr, tuple[Kept, ast.AST, str]] = {}
         self.made: dict[str, State] = {}
         self.unknown_uses: list[_Use] = []
-        self.rebound: set[str] = set()
+        self.rebound: dict[str, set[str]] = {}
+        self.called: set[str] = set()
         self.trains = False
 
     def visit(self, node: ast.AST, facts: frozenset[State]) -> frozenset[State]:
@@ -137,7 +140,7 @@ class _KeptStates(Flow[State]):
             if isinstance(target, ast.Subscript) and (base := path_of(target.value)) is not None:
                 return frozenset(each for each in facts if each.place != base)  # an entry of the state is written
             return facts
-        self.rebound.add(path)
+        self.rebound[path] = set()
         if isinstance(target, ast.Subscript):
             base = path_of(target.value)
             facts = frozenset(each for each in facts if each.place != base)
@@ -153,6 +156,10 @@ class _KeptStates(Flow[State]):
     def _call(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         name = called_name(call)
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if isinstance(receiver, ast.Name) and receiver.id == self.scope.self_name:
+            self.called.add(name)
+            for since in self.rebound.values():
+                since.add(name)
         if "load_state_dict" in name or "model_state_dict" in name:
             return self._loaded(call, receiver, facts)
         if name in _SAVES and not (name == "save" and receiver is None):
@@ -230,7 +237,9 @@ class _KeptStates(Flow[State]):
                 if state.is_trained:
                     self._report(state, call, "loaded")
             if not known:
-                self.unknown_uses.append(_Use(path, call, module, True))
+                since = self.rebound.get(module)
+                made = None if since is None else frozenset(since)
+                self.unknown_uses.append(_Use(path, call, module, True, made))
         if _is_assigning(call):
             return facts
         return frozenset(
@@ -295,23 +304,28 @@ def check(facts: FileFacts) -> Iterator[Finding]:
     for flow in flows.values():
         for call, each in flow.found.items():
             found.setdefault(call, each)
-    for call, each in _across_methods(flows):
+    for call, each in _across_methods(facts, flows):
         found.setdefault(call, each)
     for kept, at, role in found.values():
         yield _finding(facts, kept, at, role)
 
 
 def _across_methods(
-    flows: dict[Scope, _KeptStates],
+    facts: FileFacts, flows: dict[Scope, _KeptStates]
 ) -> Iterator[tuple[ast.expr, tuple[Kept, ast.AST, str]]]:
     """States that one method keeps in an attribute, and another one, or a user of the object, loads."""
+    trains = any(word in facts.source.text for word in _SIGNS_OF_TRAINING)
     for keeper, flow in flows.items():
         owner, name = keeper.owner, keeper.self_name
         if owner is None or not name:
             continue
+        handed = {each.arg for each in keeper.parameters} - {name}
         for state in flow.at_exit:
             attribute = _attribute_of(state.place, name)
-            if not attribute or _is_made_here(state.kept.module, flow):
+            module = state.kept.module
+            if not attribute or module in flow.rebound:
+                continue  # nobody trains a module later that was made here
+            if not trains and module.partition(".")[0] not in handed:
                 continue
             for user, other in flows.items():
                 same_class = user.owner is owner
@@ -320,7 +334,9 @@ def _across_methods(
                         matches = use.place == f"{user.self_name}{state.place[len(name) :]}"
                     else:
                         matches = _ends_alike(use.place, attribute) and "best" in attribute
-                    if matches and _is_of(use, state, other) and (user is not keeper or flow.trains or use.is_load):
+                    if not use.is_load and (user.name in flow.called or user is keeper):
+                        continue  # saved at once
+                    if matches and _is_of(use, state, keeper.name):
                         yield state.kept.call, (state.kept, use.node, "loaded" if use.is_load else "saved")
 
 
@@ -331,21 +347,16 @@ def _attribute_of(place: str, self_name: str) -> str:
     return place[len(self_name) + 1 :].partition("[")[0]
 
 
-def _is_made_here(module: str, flow: _KeptStates) -> bool:
-    """Whether the method that keeps the state has made the module itself, so that nobody trains that one later."""
-    return module in flow.rebound
-
-
 def _ends_alike(place: str, attribute: str) -> bool:
     """Whether a place outside of the class may be this attribute of one of its objects: `stopper.best_state`."""
     return place.partition("[")[0].endswith(f".{attribute}") and not place.startswith("self.")
 
 
-def _is_of(use: _Use, state: State, user: _KeptStates) -> bool:
+def _is_of(use: _Use, state: State, keeper: str) -> bool:
     """Whether what is loaded goes into a module of the same name, which the user has not made anew."""
     if not use.is_load:
         return "best" in use.place
-    if use.module in user.rebound:
+    if use.since_made is not None and keeper not in use.since_made:
         return False
     return use.module.rpartition(".")[2] == state.kept.module.rpartition(".")[2]
 
@@ -355,7 +366,7 @@ def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str) -> Finding:
     what = "optimizer" if kept.optimizer else "model"
     if kept.copied_on_gpu:
         message = (
-            f"this state of `{kept.module}` is copied only where the {what} is on a GPU; on the CPU its tensors are "
+            f"this state of `{kept.module}` is copied where the {what} is on a GPU; on the CPU its tensors are "
             f"the {what}'s own, which the training changes until it is {role} in line {line}; clone the values"
         )
     else:
