@@ -1,4 +1,4 @@
-"""flake8 plugins for what `torchcopy lint` finds, one a family: `TC1`, `TC2`, and `TC3`, which is off by default."""
+"""flake8 plugins for what `torchcopy lint` finds, one a family: `TC1`, `TC2`, and `TC3`, which is off at first."""
 
 from __future__ import annotations
 
