@@ -117,7 +117,7 @@ def _in_processes(files: Sequence[FileToCheck], wish: Wish, processes: int) -> I
         pool.shutdown()
         return
     except BrokenProcessPool:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
@@ -135,6 +135,7 @@ def _one_by_one(files: Sequence[FileToCheck], wish: Wish) -> Iterator[CheckedFil
         except BrokenProcessPool:
             skipped = SkippedFile(file.path, "ends the process that reads it", is_error=True)
             yield CheckedFile(file, FileResult(skipped=(skipped,), is_read=False))
+            pool.shutdown(cancel_futures=True)
             pool = _pool(1, wish)
     pool.shutdown()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from .cache import Cache
 from .files import FileToCheck, find_files
+from .project import module_path
 from .records import FileResult, FixedFile, LintReport, PlacedFinding, SkippedFile, UnusedComment
 from .result_texts import as_text, from_text
 from .settings import SettingsFinder
@@ -43,6 +44,7 @@ def lint(
         InputError: a path, a code or the settings cannot be used. Nothing was written.
     """
     wish = wish or Wish()
+    module_path.cache_clear()  # files may have come and gone since an earlier run in this process
     files = find_files(paths, SettingsFinder(select=select, ignore=ignore))
     known: dict[str, FileResult] = {}
     store = Cache(cache_folder) if cache else None
