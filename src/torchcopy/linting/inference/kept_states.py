@@ -200,3 +200,14 @@ def _copies(node: ast.expr) -> bool:
         if isinstance(each, ast.Call) and called_name(each) == "numpy" and method_call(each.func, "copy"):
             return True
     return False
+
+
+def is_module(facts: FileFacts, node: ast.expr, path: str) -> bool:
+    """Whether a place is a module: by its kind, or by its name and what is asked of it in this file."""
+    kind = facts.kind_of(node)
+    if kind.is_known:
+        return kind.name == "module"
+    last = path.rpartition(".")[2].partition("[")[0].lower()
+    if _NEITHER.search(last) or _OPTIMIZERS.search(last) or path == "self":
+        return False
+    return bool(_MODULES.search(last)) and _is_used_as_module(facts, path)

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from .nodes import arguments, called_name, path_of, walk
+from .nodes import arguments, called_name, method_call, path_of, strip_calls, walk
 from .summaries import is_optimizer_step
 
 if TYPE_CHECKING:
@@ -131,3 +131,23 @@ def _parameter_owners(call: ast.Call) -> set[str]:
                 return set()
             owners.add(path)
     return owners
+
+
+def written_module(facts: FileFacts, call: ast.Call) -> str | None:
+    """The module whose parameter an in-place method writes: of `p.data.add_(…)` in a loop over them."""
+    name = called_name(call)
+    if not name.endswith("_") or name.endswith("__") or not isinstance(call.func, ast.Attribute):
+        return None
+    inner, _ = strip_calls(call.func.value, "data", "detach", "view")
+    root: ast.expr = inner
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return None
+    for bound in facts.bindings(root):
+        if bound.how == "element" and bound.value is not None:
+            for node in walk(bound.value):
+                owner = method_call(node, "parameters", "named_parameters")
+                if owner is not None:
+                    return module_path(owner)
+    return None
