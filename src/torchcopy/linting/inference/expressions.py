@@ -165,9 +165,23 @@ def _of_name(facts: FileFacts, node: ast.Name) -> Kind:
     bound = facts.bindings(node)
     if not bound or len(bound) > _MANY:
         return UNKNOWN
+    if any(each.how == "augmented" for each in bound) and any(each.how != "augmented" for each in bound):
+        return _augmented(facts, bound)
     if len(bound) > 1 and (latest := _latest(facts, bound, node)) is not None:
         bound = [latest]
     return joined([_of_binding(facts, each) for each in bound])
+
+
+def _augmented(facts: FileFacts, bound: list[Binding]) -> Kind:
+    """Of a name with `+=`: the kind stays, and a tensor may come onto a graph."""
+    plain = [each for each in bound if each.how != "augmented"]
+    kind = joined([_of_binding(facts, each) for each in plain])
+    added = [facts.kind_of(each.value) for each in bound if each.how == "augmented"]
+    if kind.is_tensor and not all(each.name == "number" or each.graph is False for each in added):
+        return dataclasses.replace(kind, graph=None)
+    if kind.name == "number" and not all(each.name == "number" for each in added):
+        return UNKNOWN
+    return kind
 
 
 def _latest(facts: FileFacts, bound: list[Binding], node: ast.Name) -> Binding | None:
@@ -200,7 +214,10 @@ def _latest(facts: FileFacts, bound: list[Binding], node: ast.Name) -> Binding |
                 and where in facts.above_statements(node)
             )
             candidates.append((line, each.node.col_offset, each, certain))  # type: ignore[attr-defined]
-    earlier = [each for each in candidates if each[:2] < place]
+    own = {
+        id(each) for each in candidates if facts.statement_of(each[2].node) is statement and each[2].how == "value"
+    }
+    earlier = [each for each in candidates if each[:2] < place and id(each) not in own]
     sure = [each for each in earlier if each[3]]
     if not sure:
         return None
@@ -209,7 +226,7 @@ def _latest(facts: FileFacts, bound: list[Binding], node: ast.Name) -> Binding |
         return None  # one that may hold instead
     loops_of_best = facts.loops(best[2].node) if not isinstance(best[2].node, ast.arg) else []
     outer = [each for each in loops if each not in loops_of_best]
-    late = [each for each in candidates if each[:2] >= place]
+    late = [each for each in candidates if each[:2] >= place or id(each) in own]
     if any(set(facts.loops(each[2].node)) & set(outer) for each in late):
         return None  # a later one comes round again
     return best[2]
@@ -327,11 +344,11 @@ def _of_library_call(facts: FileFacts, node: ast.Call, name: str) -> Kind:
         on = keyword(node, "device")
         return Kind("tensor", graph=graph, device="cpu" if on is None else _device(on))
     if name in OF_TENSORS or name in LOSS_FUNCTIONS:
-        graphs = {facts.kind_of(each).graph for each in _tensors_given(node)}
+        graphs = {_graph(facts.kind_of(each)) for each in _tensors_given(node)}
         graph = True if True in graphs else False if graphs == {False} else None
         return Kind("tensor", graph=graph)
     if name.startswith("torch.nn.functional.") and last not in ("multi_head_attention_forward", "embedding_bag"):
-        return TENSOR
+        return Kind("tensor", graph=True if any(_graph(facts.kind_of(each)) for each in node.args[:2]) else None)
     if name == "torch.nn.Parameter":
         return PARAMETER
     if name.startswith("torch.nn.") and last[:1].isupper() and last not in ("ParameterList", "ParameterDict"):
@@ -355,6 +372,11 @@ def _of_library_call(facts: FileFacts, node: ast.Call, name: str) -> Kind:
     if last == "from_pretrained" and "Model" in name.split(".")[-2:][0]:
         return MODULE
     return _of_project_call(facts, node)
+
+
+def _graph(kind: Kind) -> bool | None:
+    """Whether what is computed from a value hangs on a graph."""
+    return True if kind.name == "parameter" else kind.graph
 
 
 def _tensors_given(node: ast.Call) -> list[ast.expr]:
