@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -165,6 +167,26 @@ def test_a_diff_is_shown_and_nothing_is_written(lint):
     assert lint("--diff", "--fix")[1] == out
     assert (lint.folder / "bad.py").read_text() == BAD
     assert lint("--diff", bad=GOOD)[:2] == (0, "")
+
+
+def test_the_pattern_for_visual_studio_code_reads_what_is_printed(lint):
+    page = (Path(__file__).parents[3] / "docs" / "lint.md").read_text(encoding="utf-8")
+    tasks = json.loads(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1])
+    matcher = tasks["tasks"][0]["problemMatcher"]["pattern"]
+    _, out, _ = lint("--output-format", "github", bad=BAD)
+    found = re.match(matcher["regexp"], out.strip())
+    told = {key: found[matcher[key]] for key in ("severity", "file", "line", "column", "code", "message")}
+    assert told.pop("message") == "`clone().detach()` records a node for nothing: detach first"
+    assert told == {"severity": "warning", "file": "bad.py", "line": "2", "column": "12", "code": "TC203"}
+
+
+def test_the_settings_of_the_page_are_accepted(lint):
+    page = (Path(__file__).parents[3] / "docs" / "lint.md").read_text(encoding="utf-8")
+    (lint.folder / "pyproject.toml").write_text(re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1])
+    assert lint(bad=BAD)[0] == 1
+    (lint.folder / "tests").mkdir()
+    (lint.folder / "bad.py").rename(lint.folder / "tests" / "bad.py")
+    assert lint()[:2] == (0, "Nothing found; 1 file read.\n")
 
 
 # --- what is refused -----------------------------------------------------------------------------------------
