@@ -176,7 +176,7 @@ def _of_comprehension(facts: FileFacts, node: ast.DictComp, depth: int) -> list[
             return []
     else:
         of = loop.iter if method_call(loop.iter, "keys") is None else method_call(loop.iter, "keys")
-        same = isinstance(value, ast.Subscript) and of is not None and ast.dump(value.value) == ast.dump(of)
+        same = isinstance(value, ast.Subscript) and of is not None and _is_same(value.value, of)
         if not same:
             return []
     if _copies(node.value):
@@ -187,6 +187,12 @@ def _of_comprehension(facts: FileFacts, node: ast.DictComp, depth: int) -> list[
         for each in kept_in(facts, of, depth + 1)
         if not each.suffix
     ]
+
+
+def _is_same(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions are the same place, or the state of the same place."""
+    first, second = method_call(one, "state_dict") or one, method_call(other, "state_dict") or other
+    return path_of(first) is not None and path_of(first) == path_of(second)
 
 
 def _copies(node: ast.expr) -> bool:

@@ -29,6 +29,7 @@ _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft")
 _LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective")
 _DEEPEST = 3
+_MOST_TERMS = 50  # nested operators: what has more is no loss
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,10 +69,11 @@ class Kept:
 
 
 def place_of(node: ast.AST | None) -> str | None:
-    """As `path_of`, and for an entry with any key: `out[self.metric]`."""
+    """As `path_of`, and for an entry whose key is a place: `out[self.metric]`."""
     path = path_of(node)
-    if path is None and isinstance(node, ast.Subscript) and path_of(node.value) is not None:
-        return f"{path_of(node.value)}[{ast.unparse(node.slice)}]"
+    if path is None and isinstance(node, ast.Subscript):
+        of, key = path_of(node.value), path_of(node.slice)
+        return None if of is None or key is None else f"{of}[{key}]"
     return path
 
 
@@ -293,23 +295,26 @@ def losses_of(facts: FileFacts, scope: Scope) -> Losses:
     return known[scope]
 
 
-def _terms(node: ast.expr) -> Iterator[ast.expr]:
+def _terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
     """The operands of arithmetic that keep their graph: `a` and `b` of `a + 0.5 * b.mean()`."""
+    if depth > _MOST_TERMS:
+        return
+    depth += 1
     match node:
         case ast.BinOp(left=left, right=right):
-            yield from _terms(left)
-            yield from _terms(right)
+            yield from _terms(left, depth)
+            yield from _terms(right, depth)
         case ast.UnaryOp(operand=operand):
-            yield from _terms(operand)
+            yield from _terms(operand, depth)
         case ast.IfExp(body=body, orelse=orelse):
-            yield from _terms(body)
-            yield from _terms(orelse)
+            yield from _terms(body, depth)
+            yield from _terms(orelse, depth)
         case ast.Call(func=ast.Attribute(value=of, attr=name), args=given) if name in _LIKE_ITSELF:
             if isinstance(of, ast.Name) and of.id in ("torch", "F", "np", "numpy", "math"):
                 if of.id in ("torch", "F") and name in _OF_TENSORS and given:
-                    yield from _terms(given[0])
+                    yield from _terms(given[0], depth)
                 return
-            yield from _terms(of)
+            yield from _terms(of, depth)
         case ast.Constant():
             return
         case _:

@@ -142,7 +142,7 @@ class Scope:
         for arg in self.parameters:
             found.setdefault(arg.arg, []).append(Binding(arg, "parameter", annotation=arg.annotation))
         for node in self.nodes(ast.Name):
-            if type(node.ctx) is not ast.Load:
+            if type(node.ctx) is not ast.Load and not self._is_of_comprehension(node):
                 found.setdefault(node.id, []).append(self.binding(node))
         imports: list[ast.Import | ast.ImportFrom] = [*self.nodes(ast.Import), *self.nodes(ast.ImportFrom)]
         for each in imports:
@@ -153,6 +153,13 @@ class Scope:
             if scope.name:
                 found.setdefault(scope.name, []).append(Binding(scope.node, "definition"))
         return found
+
+    def _is_of_comprehension(self, node: ast.AST) -> bool:
+        """Whether a name is bound by a comprehension, and so known in it alone."""
+        above = self.parents.get(node)
+        while isinstance(above, ast.Tuple | ast.List | ast.Starred):
+            above = self.parents.get(above)
+        return isinstance(above, ast.comprehension)
 
     def binding(self, target: ast.Name | ast.Attribute | ast.Subscript) -> Binding:
         """How a name, attribute or item that is stored to gets its value."""

@@ -178,8 +178,10 @@ def is_optimizer_step(facts: FileFacts, call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute):
         return False
     of = call.func.value
+    while isinstance(of, ast.Subscript):
+        of = of.value
     last = of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
     lower = last.lower()
-    if any(word in lower for word in ("opt", "scaler", "adam", "sgd", "fabric", "accelerator")):
+    if any(word in lower for word in ("opt", "scaler", "adam", "sgd", "engine")):
         return "sched" not in lower
     return facts.kind_of(of).name == "optimizer"

@@ -20,6 +20,8 @@ _TRAINS_NOTHING = re.compile(
     r"best|early|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target"
 )
 _TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experiment|client|strategy")
+_CAMEL = re.compile(r"([a-z0-9])([A-Z])")
+_AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
 _MODE_ARGUMENTS = 1
 
 
@@ -48,7 +50,7 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
 
 
 def _sounds_like_training(call: ast.Call, name: str, is_known: bool) -> bool:
-    lower = name.lower()
+    lower = _CAMEL.sub(r"\1_\2", name).lower()
     if not _TRAINS.search(lower) or _TRAINS_NOTHING.search(lower):
         return False
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -56,8 +58,10 @@ def _sounds_like_training(call: ast.Call, name: str, is_known: bool) -> bool:
     if lower == "train" and receiver is not None and len(arguments(call)) <= _MODE_ARGUMENTS:
         return bool(_TRAINERS.search(receiver_name))
     if lower in ("update", "epoch", "learn", "optimize"):
+        if _AVERAGES.search(receiver_name):
+            return False
         given = [(path_of(each) or "").lower() for each in arguments(call)]
-        return bool(_TRAINERS.search(receiver_name)) or any(re.search(r"optim|model|net\b", each) for each in given)
+        return bool(_TRAINERS.search(receiver_name)) or any(re.search(r"optim|model$|net$", each) for each in given)
     if receiver is None and not is_known:
         return bool(call.args or call.keywords)
     return True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator
 
 from ..findings import Finding
@@ -22,6 +23,7 @@ NEEDS = ("state_dict()", "state_dict(keep_vars")
 
 _SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
 _CONTAINERS = ("append", "add", "appendleft", "put")
+_IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
 _SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
 
@@ -50,10 +52,11 @@ class _Use:
     """A read of a place that held no state of this function."""
 
     place: str
-    node: ast.Call
+    node: ast.AST
     module: str
     is_load: bool
     since_made: frozenset[str] | None = None  # own methods called since the module was made anew, if it was
+    role: str = "loaded"
 
 
 class _KeptStates(Flow[State]):
@@ -130,8 +133,13 @@ class _KeptStates(Flow[State]):
                 for state in facts:
                     if _is_in(state.place, kept.alias):
                         yield dataclasses.replace(state, place=kept.suffix + state.place[len(kept.alias) :])
-            elif not kept.optimizer or TRAINED in facts:
+            elif not kept.optimizer or TRAINED in facts or self._has_moments():
                 yield State(kept.suffix, kept)
+
+    def _has_moments(self) -> bool:
+        """Whether a method is one that runs in the midst of a training, so that an optimizer has its moments."""
+        name = self.scope.name
+        return bool(self.scope.self_name) and bool(_IN_THE_MIDST.search(name))
 
     def _stored(self, target: ast.expr, facts: frozenset[State]) -> frozenset[State]:
         """After a place got another value: what it held is gone, as are the states of the module it was."""
@@ -273,8 +281,8 @@ class _KeptStates(Flow[State]):
             for state in facts:
                 if state.place and state.is_trained and _is_in(state.place, path):
                     self._report(state, at, role)
-            if role == "saved" and isinstance(at, ast.Call):
-                self.unknown_uses.append(_Use(path, at, "", False))
+            if path.partition(".")[2]:
+                self.unknown_uses.append(_Use(path, at, "", False, role=role))
 
     def _report(self, state: State, at: ast.AST, role: str) -> None:
         self.found.setdefault(state.kept.call, (state.kept, at, role))
@@ -335,9 +343,9 @@ def _across_methods(
                     else:
                         matches = _ends_alike(use.place, attribute) and "best" in attribute
                     if not use.is_load and (user.name in flow.called or user is keeper):
-                        continue  # saved at once
+                        continue  # at once
                     if matches and _is_of(use, state, keeper.name):
-                        yield state.kept.call, (state.kept, use.node, "loaded" if use.is_load else "saved")
+                        yield state.kept.call, (state.kept, use.node, use.role)
 
 
 def _attribute_of(place: str, self_name: str) -> str:
