@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .flow import Flow
-from .nodes import called_name, path_of, walk
+from .nodes import called_name, keyword, path_of, walk
 from .scopes import Scope
 
 if TYPE_CHECKING:
@@ -113,6 +113,10 @@ class Losses(Flow[Value]):
                 for index, part in enumerate(parts):
                     whole = -1 if not isinstance(value, ast.Tuple) else index
                     self.returned.append((whole, self._values(part, facts)))
+            case ast.withitem(context_expr=ast.Call() as scaled, optional_vars=ast.Name() as target) if (
+                called_name(scaled) in _SCALES and scaled.args
+            ):
+                facts = self._bound(target, scaled.args[0], node, facts)
             case ast.Name() | ast.Tuple() | ast.withitem():
                 inside = node.optional_vars if isinstance(node, ast.withitem) else node
                 for name in ast.walk(inside) if inside is not None else ():
@@ -124,6 +128,9 @@ class Losses(Flow[Value]):
         name = called_name(call)
         if name in _BACKWARDS:
             self._backward(call, facts)
+        elif name == "grad" and self.facts.resolve(call.func) == "torch.autograd.grad" and call.args:
+            if keyword(call, "create_graph") is None and place_of(call.args[0]) is not None:
+                self.backwards |= self._values(call.args[0], facts)
         elif name in _KEEPERS and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
             keeper = place_of(call.func.value)
             if keeper is not None:
@@ -197,8 +204,10 @@ class Losses(Flow[Value]):
             else:
                 for term in _terms(value):
                     self._keep(term, at, place, True, facts)
-        made = Value(place, at, value)
-        self._derived.setdefault(made, set()).update(each for each in facts if each.place == place)
+        made = Value(place, at)
+        before = {each for each in facts if each.place == place and each != made}
+        self._derived.setdefault(made, set()).update(before)
+        self._parts.setdefault(made, set()).update(before)
         self._relate(made, value, facts)
         return self._rebound(place, made, facts)
 
@@ -265,8 +274,10 @@ class Losses(Flow[Value]):
             return True
         return kind.name in ("number", "ndarray", "text") or (derived and kind.is_tensor and kind.graph is False)
 
-    def _may_hang(self, part: Value) -> bool:
+    def _may_hang(self, part: Value, depth: int = 0) -> bool:
         """Whether a summand of a loss hangs on the graph: a weight or a target does not."""
+        if part.source is None and depth < _DEEPEST:  # `loss /= n`: as what it was before
+            return any(self._may_hang(each, depth + 1) for each in self._parts.get(part, ()))
         if not isinstance(part.source, ast.Call | ast.BinOp) or not _LOSS_LIKE.search(part.place.lower()):
             kind = self.facts.kind_of(part.source)
             return kind.is_tensor and kind.graph is True

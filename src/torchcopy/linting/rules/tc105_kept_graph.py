@@ -13,12 +13,12 @@ from ..inference.scopes import Scope
 
 CODE = "TC105"
 _HARMLESS = ("min", "max", "len", "print", "plot", "enumerate")
-NEEDS = ("backward(", ".append(")
+NEEDS = ("backward(", "autograd.grad(", ".append(")
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
     """Values that `backward()` was called on and that something keeps for longer than a round."""
-    if "backward(" not in facts.source.text:
+    if not any(word in facts.source.text for word in ("backward(", "autograd.grad(")):
         if "torch" in facts.source.text:
             yield from _never_differentiated(facts)
         return
