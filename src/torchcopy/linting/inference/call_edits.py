@@ -54,7 +54,7 @@ def renamed_call(source: Source, call: ast.Call, written: str) -> Edit | None:
 
 
 def unwrapped_call(source: Source, call: ast.Call) -> tuple[Edit, Edit] | None:
-    """Leaves of `name(x)` what is between its parentheses; nothing where there are comments or further arguments."""
+    """Leaves of `name(x)` what is between its parentheses; nothing where a comment would go."""
     if len(call.args) != 1 or call.keywords:
         return None
     opening = source.text.find("(", source.end(call.func))
