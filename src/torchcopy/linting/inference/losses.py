@@ -144,7 +144,7 @@ class Losses(Flow[Value]):
             of = call.args[0] if call.args else None
         while isinstance(of, ast.Call) and called_name(of) in _SCALES:
             of = of.args[0] if of.args else None
-        if of is None or (driver == "autograd" and len(call.args) > 1):
+        if of is None:
             return
         for each in ast.walk(of):
             if (path := path_of(each)) is not None:

@@ -19,12 +19,14 @@ _WAITS = ("synchronize", "wait", "wait_stream", "wait_event", "barrier", "result
 _BLOCKING = ("item", "tolist", "cpu")
 _READS = frozenset(
     """
-    item tolist sum mean max min any all argmax argmin nonzero unique sort topk std var norm bool long int half
-    float double eq ne lt le gt ge equal softmax sigmoid exp log clone copy astype round masked_select index_select
+    item tolist sum mean max min any all argmax argmin nonzero unique sort topk std var norm eq ne lt le gt ge equal softmax sigmoid exp log clone copy astype round masked_select index_select
     """.split()
 )
 _READ_BY = ("print", "int", "float", "bool", "list", "sorted", "sum", "max", "min", "str", "repr", "any", "all")
-_SAME_MEMORY = ("numpy", "view", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "contiguous", "permute")
+_SAME_MEMORY = frozenset(
+    "numpy view reshape squeeze unsqueeze flatten detach contiguous permute float double half bool long int".split()
+)
+"""What reads nothing, or nothing where the type is right already."""
 _JOINS = ("cat", "stack", "vstack", "hstack", "concatenate", "equal", "allclose", "where", "save")
 
 
