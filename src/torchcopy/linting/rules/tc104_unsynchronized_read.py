@@ -19,7 +19,8 @@ _WAITS = ("synchronize", "wait", "wait_stream", "wait_event", "barrier", "result
 _BLOCKING = ("item", "tolist", "cpu")
 _READS = frozenset(
     """
-    item tolist sum mean max min any all argmax argmin nonzero unique sort topk std var norm eq ne lt le gt ge equal softmax sigmoid exp log clone copy astype round masked_select index_select
+    item tolist sum mean max min any all argmax argmin nonzero unique sort topk std var norm eq ne lt le gt ge
+    equal softmax sigmoid exp log clone copy astype round masked_select index_select
     """.split()
 )
 _READ_BY = ("print", "int", "float", "bool", "list", "sorted", "sum", "max", "min", "str", "repr", "any", "all")
