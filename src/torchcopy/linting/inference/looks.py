@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Literal
 
-from .nodes import path_of
+from .nodes import called_name, path_of
 
 if TYPE_CHECKING:
     from .file_facts import FileFacts
@@ -46,11 +46,15 @@ def looks_like_tensor(facts: FileFacts, node: ast.expr) -> Look:
         return "known"
     if kind.is_known:
         return ""
+    if _is_asked(facts, node):
+        return "known"
     at: ast.AST = node
     while True:
         match at:
             case ast.Call(func=ast.Attribute(attr=name, value=below)) if name in _TENSOR_STEPS:
                 return "" if _has_other_classes(facts) else "known"
+            case ast.Call(func=ast.Attribute(attr="cpu" | "cuda" | "to" | "float" | "clone", value=below)):
+                at = below
             case ast.Attribute(attr=name, value=below) if name in _TENSOR_STEPS and not facts.resolve(at):
                 return "known" if name == "grad" or _is_parameter_like(facts, below) else "likely"
             case ast.Attribute(attr=name) if name in _TENSOR_ATTRIBUTES:
@@ -64,6 +68,20 @@ def looks_like_tensor(facts: FileFacts, node: ast.expr) -> Look:
             case _:
                 break
     return "likely" if _is_plain(facts, at) else ""
+
+
+def _is_asked(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether an `if` around has asked `isinstance(x, torch.Tensor)`."""
+    written = facts.source.segment(node)
+    below: ast.AST = node
+    for at in facts.above(node):
+        if isinstance(at, ast.If | ast.IfExp) and isinstance(at.test, ast.Call) and len(at.test.args) == 2:
+            body = at.body if isinstance(at.body, list) else [at.body]
+            asked, what = at.test.args
+            if below in body and called_name(at.test) == "isinstance" and facts.source.segment(asked) == written:
+                return (path_of(what) or "").rpartition(".")[2] == "Tensor"
+        below = at
+    return False
 
 
 def _is_plain(facts: FileFacts, node: ast.AST) -> bool:

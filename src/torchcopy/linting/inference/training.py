@@ -23,13 +23,14 @@ _TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experimen
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")
 _AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
 _MODE_ARGUMENTS = 1
+_UNWRAPS = ("unwrap_model", "unwrap", "de_parallel", "getattr")
 
 
 def module_path(node: ast.AST | None) -> str | None:
     """Where a module is written, without the wrapper around it: `model` for `model.module`."""
     path = path_of(node)
     if path is None:
-        if isinstance(node, ast.Call) and node.args and called_name(node) in ("unwrap_model", "unwrap", "getattr"):
+        if isinstance(node, ast.Call) and node.args and called_name(node) in _UNWRAPS:
             return module_path(node.args[0])
         return None
     return path.removesuffix(".module").removesuffix("._orig_mod")

@@ -15,7 +15,7 @@ from ..findings import Edit, Finding, Fix
 from ..inference.call_edits import renamed_call, unwrapped_call, with_argument, without_method
 from ..inference.file_facts import FileFacts
 from ..inference.looks import looks_like_tensor
-from ..inference.nodes import called_name, is_true, keyword, method_call, path_of, walk
+from ..inference.nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Scope
 
 CODE = "TC202"
@@ -30,6 +30,7 @@ _DTYPES = {
     "int": "int32",
 }
 _MOVES = {"to", "cpu", "cuda", *_DTYPES}
+_NO_FLOATS = re.compile(r"fp16|bf16|half|param|mask|one_?hot|uint8|image|pixel|label|count|walk|bool|index")
 _TENSOR_STEPS = {"detach", "numpy", "unsqueeze", "requires_grad_", "item", "tolist", "data", "new_tensor"}
 _BETWEEN = {"detach", "data"}
 _ENDS = {*_MOVES, "clone", "contiguous", "copy", "tolist", "item"}
@@ -137,6 +138,10 @@ def _moved(
     look = looks_like_tensor(facts, value)
     if look == "likely" and is_tensor:
         look = "known"
+    if move is call and called_name(move) in ("long", "int"):
+        return  # mostly integers already
+    if called_name(move) == "float" and not _NO_FLOATS.search(facts.source.segment(value).lower()):
+        return  # it is of that dtype, most likely
     if not look or _waits_not(move) or _stays(facts, value, move):
         return
     if keyword(move, "copy") is not None:
@@ -172,7 +177,7 @@ def _waits_not(move: ast.Call) -> bool:
 
 def _stays(facts: FileFacts, value: ast.expr, move: ast.Call) -> bool:
     """Whether it is known that the move has nothing to do: one clone, one copy."""
-    own = path_of(value)
+    own = path_of(strip_calls(value, "detach", "data")[0])
     if own is not None and len(move.args) == 1 and path_of(move.args[0]) in (f"{own}.device", f"{own}.dtype"):
         return True
     before, after = facts.kind_of(value).device, facts.kind_of(move).device

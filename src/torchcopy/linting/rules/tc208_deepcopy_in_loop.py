@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.nodes import Loop, called_name, method_call, path_of, walk
+from ..inference.nodes import Loop, called_name, method_call, walk
 from ..inference.scopes import Scope
-from ..inference.training import updates
+from ..inference.training import module_path, updates
 
 CODE = "TC208"
 NEEDS = ("deepcopy(",)
@@ -68,7 +68,7 @@ def _is_model(facts: FileFacts, node: ast.expr) -> bool:
         return kind.name == "module"
     if not any(each.partition(".")[0] == "torch" for each in facts.imports.values()):
         return False  # other libraries have models too
-    path = path_of(node)
+    path = module_path(node)
     return path is not None and _MODELS.search(path.rpartition(".")[2].lower()) is not None
 
 

@@ -94,7 +94,7 @@ class _Loop:
             name, of = given.func.attr, given.func.value
             if "buffers" in name:
                 return f"list({self.facts.source.segment(of)}.buffers())", True
-            if name in _OF_MODULES:
+            if name.endswith("parameters"):
                 return self.facts.source.segment(of), True
             if name in ("values", "items"):
                 owner = self._state(of)
