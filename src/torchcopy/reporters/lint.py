@@ -107,7 +107,8 @@ def summary(report: LintReport, *, is_written: bool = True) -> Iterator[str]:
         read += f", {report.files_skipped:,} skipped"
     if not report.findings:
         nothing = "Nothing is left" if report.fixed else "Nothing found"
-        yield f"{nothing}; {read}." if report.files_read or report.files_skipped else "No file to check."
+        there_are_some = report.files_read or report.files_skipped
+        yield f"{nothing}; {read}." if there_are_some else "No file to check: there is none, or it is excluded."
         return
     files = len({finding.path for finding in report.findings})
     left = " left" if report.fixed and is_written else ""
@@ -116,7 +117,7 @@ def summary(report: LintReport, *, is_written: bool = True) -> Iterator[str]:
     unsafe = sum(finding.fixable and not finding.safe for finding in report.findings)
     ways = [f"--fix mends {safe:,} of them"] if safe else []
     if unsafe:
-        ways.append(f"--fix --unsafe-fixes {unsafe:,}{' more' if safe else ' of them'}")
+        ways.append(f"--fix --unsafe-fixes {f'{unsafe:,} more' if safe else f'mends {unsafe:,} of them'}")
     code = report.findings[0].code
     yield "; ".join(
         [*ways, f"torchcopy explain {code} tells more" if not ways else f"more: torchcopy explain {code}"]

@@ -64,7 +64,7 @@ def test_nothing_found(lint):
 
 
 def test_no_file(lint):
-    assert lint() == (0, "No file to check.\n", "")
+    assert lint() == (0, "No file to check: there is none, or it is excluded.\n", "")
 
 
 def test_what_was_skipped_and_which_comments_are_of_no_use_is_told(lint):

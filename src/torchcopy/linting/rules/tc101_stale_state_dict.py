@@ -10,7 +10,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from ..findings import Finding
+from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
 from ..inference.kept_states import Kept, kept_in, unwrapped
@@ -382,4 +382,25 @@ def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str) -> Finding:
             f"the tensors of this state are those of `{kept.module}`, which the training changes until it is "
             f"{role} in line {line}; clone the values, or keep a `copy.deepcopy`"
         )
-    return facts.source.finding(CODE, message, kept.call, also=[(f"{role} here", line)])
+    return facts.source.finding(CODE, message, kept.call, fix=_fix(facts, kept), also=[(f"{role} here", line)])
+
+
+def _fix(facts: FileFacts, kept: Kept) -> Fix | None:
+    """Clones the values, so that what is loaded is what was kept: other numbers than those of the mistake."""
+    source, call = facts.source, kept.call
+    if kept.optimizer or kept.alias:
+        return None
+    if isinstance(call, ast.DictComp):
+        value = call.value
+        if not isinstance(value, ast.Name | ast.Attribute | ast.Call) or called_name(value) == "numpy":
+            return None
+        edits = (Edit(source.end(value), source.end(value), ".clone()"),)
+    else:
+        state = call
+        while method_call(state, "state_dict") is None:
+            inner = unwrapped(facts, state)
+            if inner is None:
+                return None
+            state = inner
+        edits = (source.replace(call, f"{{k: v.clone() for k, v in {source.segment(state)}.items()}}"),)
+    return Fix(edits, safe=False, note="what is loaded is what was kept")
