@@ -15,7 +15,7 @@ CODE = "TC203"
 NEEDS = (".clone",)
 
 _NO_GRADIENT = re.compile(
-    r"(^|[._])(labels?|(item_?)?ids?(_seq)?|idx|inds?|index|indices|masks?|lengths?|counts?|seq_?len|perms?|d_p)\d*$"
+    r"(^|[._])(labels?|targets?|y|(item_?)?ids?(_seq)?|idx|inds?|index|indices|masks?|lengths?|counts?|seq_?len|perms?|d_p)\d*$"
     r"|(^|[._])(grads?|gradients?|grad_\w+|(recv_?)?buf(fer)?s?|state_?dict|checkpoint)([._]|$)"
 )
 """Names of integers, gradients and what was received or loaded: none of them hangs on a graph."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..findings import Finding
 from ..inference.file_facts import FileFacts
-from ..inference.nodes import called_name, path_of
+from ..inference.nodes import called_name, method_call, path_of
 from ..inference.weight_updates import Deed, Places, simple_statements
 
 CODE = "TC209"
@@ -81,6 +81,10 @@ class _Loop:
             self.owners[variable.id] = owner
             of_modules += is_module
             weights += is_module or bool(_WEIGHTS.search(owner)) or self._holds_tensors(given)
+        if of_modules == 1:  # a module goes with a list of tensors as the list of its own
+            for variable, given in zip(self.owners, iterable.args, strict=True):
+                if method_call(given, "parameters") is not None:
+                    self.owners[variable] = f"list({self.owners[variable]}.parameters())"
         self.leaves_out_buffers = of_modules == 2 and "buffers()" not in "".join(self.owners.values())
         return of_modules >= 1 and weights >= 2 and len(self.places.names) == 2
 
