@@ -1,4 +1,4 @@
-"""Safe fixes of copies, on tensors of every layout: values, dtype, strides and gradients stay, the memory is its own."""
+"""Safe fixes of copies, on tensors of every layout: same values, dtype, strides, gradients; memory of its own."""
 
 import warnings
 
