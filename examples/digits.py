@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import torch
@@ -75,6 +78,15 @@ def audit_two_mistakes() -> None:
     print(audit.report)
 
 
+def lint_two_mistakes(folder: Path) -> None:
+    """Checks a copy of the script, and shows what a fix would change."""
+    script = Path(shutil.copy(Path(__file__).with_name("two_mistakes.py"), folder))
+    for options in ([], ["--diff", "--unsafe-fixes"]):
+        command = ["lint", "--no-cache", *options, str(script)]
+        print(f"$ torchcopy {' '.join(command)}", flush=True)
+        subprocess.run([sys.executable, "-m", "torchcopy", *command], check=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=6)
@@ -119,6 +131,9 @@ def main() -> None:
         write_plot(plot, report)
         write_text(page, render(report))
         print(f"plot {plot}\npage {page}")
+
+    headline("The script with two mistakes again, checked without running it")
+    lint_two_mistakes(arguments.output)
 
 
 if __name__ == "__main__":

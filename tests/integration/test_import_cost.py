@@ -44,3 +44,17 @@ print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
     loaded = set(_in_a_fresh_process(code))
     assert "torch" in loaded
     assert REPORT_LIBRARIES & loaded == set()
+
+
+def test_the_linter_loads_neither_torch_nor_a_report_library(tmp_path):
+    (tmp_path / "train.py").write_text("def keep(t):\n    return t.clone().detach()\n")
+    code = f"""
+import contextlib, io, json, sys
+from torchcopy.commands import run
+with contextlib.redirect_stdout(io.StringIO()) as printed:
+    status = run(["lint", "--no-cache", {str(tmp_path)!r}])
+assert status == 1 and "TC203" in printed.getvalue(), printed.getvalue()
+print(json.dumps(sorted({{name.split(".")[0] for name in sys.modules}})))
+"""
+    loaded = set(_in_a_fresh_process(code))
+    assert not loaded & {"torch", "numpy", "rich", "jinja2"}

@@ -1,6 +1,7 @@
 """Imports go one way, and private PyTorch functions are named in one package only."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ MAY_IMPORT = {
     "bench": {"semantics", "copying"},
     "history": {"semantics", "copying"},
     "auditing": {"semantics", "copying"},
+    "linting": {"semantics"},
     "integrations": {"history"},
-    "reporters": {"semantics", "copying", "bench", "history", "auditing"},
-    "commands": {"reporters", "semantics", "copying", "bench", "history", "auditing"},
+    "reporters": {"semantics", "copying", "bench", "history", "auditing", "linting"},
+    "commands": {"reporters", "semantics", "copying", "bench", "history", "auditing", "linting"},
 }
 REPORT_LIBRARIES = {"typer", "rich", "jinja2", "matplotlib"}
 PRIVATE = {"_lazy_clone", "_is_cow_tensor", "_data_address", "_storage_id", "_unsafe_set_version_counter"}
@@ -58,8 +60,10 @@ def test_imports_go_one_way(path):
     parts, libraries = _imports(path)
     rooms = {part for part in parts if part in MAY_IMPORT}
     assert rooms - {own} <= MAY_IMPORT[own]
-    if own in ("semantics", "copying", "bench", "history", "auditing"):
+    if own in ("semantics", "copying", "bench", "history", "auditing", "linting"):
         assert not libraries & REPORT_LIBRARIES
+    if own == "linting":
+        assert libraries <= {*sys.stdlib_module_names}
 
 
 def _private_names(path):

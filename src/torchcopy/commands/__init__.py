@@ -64,7 +64,7 @@ def _run_command(arguments: list[str]) -> int | Callable[[], int]:
     import typer
 
     from .._errors import TorchcopyError
-    from . import advise, audit, bench, claims, doctor, explain, history, table  # noqa: F401  # each adds a command
+    from . import advise, audit, bench, claims, doctor, explain, history, lint, table  # noqa: F401  # each adds a command
     from ._app import app
 
     try:

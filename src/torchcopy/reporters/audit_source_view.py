@@ -9,14 +9,12 @@ from collections.abc import Container, Mapping, Sequence
 
 from .._tensors import format_bytes
 from ..auditing.records import STATUSES, CopySite, Report, SourceLine, Status
+from .visible_text import visible as visible
 
 _MOST_LINES = 20_000  # of all files together; above that, lines far from any copy are left out
 _NEIGHBOURS = 5
 _IN_CHUNK = 100  # lines that the browser lays out together, when they come into sight
 _NEWLINE = re.compile("\r\n|\r|\n")  # where Python counts a new line; `splitlines` knows more of them
-# What would not be seen, or would change the order of what is: control characters and bidirectional controls.
-_INVISIBLE = {code: 0x2400 + code for code in range(32) if code not in (9, 10, 13)} | {127: 0x2421}
-_INVISIBLE |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)], 0xFFFD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +74,6 @@ class File:
     chunks: tuple[tuple[Line, ...], ...]
     summary: str
     shown: bool
-
-
-def visible(text: str) -> str:
-    """`text` with signs for characters that would not be seen or would hide others."""
-    return text.translate(_INVISIBLE)
 
 
 class SourceView:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from ..auditing.records import Finding, Report
+from ..linting.records import LintReport, PlacedFinding
+from ..semantics.codes import find_code
 
 Level = Literal["error", "warning", "note"]
 _LEVELS: dict[str, Level] = {"TC1": "error", "TC2": "warning", "TC3": "note"}
@@ -68,6 +70,28 @@ def _of_finding(finding: Finding) -> Diagnostic:
     first = places[0] if places else Diagnostic(finding.code, "", "", 0)
     return dataclasses.replace(
         first, message=finding.message, fix=finding.fix, count=finding.count, related=tuple(places[1:])
+    )
+
+
+def of_lint(report: LintReport) -> list[Diagnostic]:
+    """What the linter has found. Of a notebook, the line is that of the file, and the message names the cell's."""
+    return [_of_placed(finding) for finding in report.findings]
+
+
+def _of_placed(finding: PlacedFinding) -> Diagnostic:
+    first = Diagnostic(finding.code, finding.message, finding.path, finding.file_line)
+    fix = find_code(finding.code).fix
+    if finding.cell:
+        where = f"cell {finding.cell}, line {finding.line}"
+        return dataclasses.replace(first, message=f"{finding.message} ({where})", fix=fix)
+    related = tuple(Diagnostic(finding.code, also.role, finding.path, also.line) for also in finding.also)
+    ends_there = finding.end_line == finding.line
+    return dataclasses.replace(
+        first,
+        column=finding.column,
+        end_column=finding.end_column if ends_there else None,
+        fix=fix,
+        related=related,
     )
 
 

@@ -12,7 +12,7 @@ from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.table import Table
 from rich.text import Text
 
-from ..semantics.codes import Code, Family
+from ..semantics.codes import Code, Family, InSource
 from .terminal import console
 
 FAMILIES: dict[Family, str] = {
@@ -75,7 +75,12 @@ def looked_for(code: Code) -> tuple[str, str]:
 
 def paragraphs(code: Code) -> list[str]:
     """The story, a string for each paragraph; where the lines end is left to who shows it."""
-    return [" ".join(paragraph.split()) for paragraph in code.story.split("\n\n")]
+    return unwrapped(code.story)
+
+
+def unwrapped(text: str) -> list[str]:
+    """A string for each paragraph of a text."""
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
 
 
 def found_by(code: Code) -> str:
@@ -83,6 +88,15 @@ def found_by(code: Code) -> str:
     commands = [name for name, looks in (("audit", code.audited), ("lint", code.linted)) if looks]
     found = " and ".join(f"`torchcopy {command}`" for command in commands)
     return f"found by {found}" + ("" if code.on else ", where it is selected")
+
+
+def silenced_by(code: Code) -> str:
+    """How to silence it in source, in words."""
+    return (
+        f"A comment `# torchcopy: ignore[{code.code}]`, or `# noqa: {code.code}`, at the end of a line silences it "
+        "there; `ignore` and `per-file-ignores` under `[tool.torchcopy.lint]` in `pyproject.toml` do so for all "
+        "files or for some."
+    )
 
 
 def _show_one(out: Console, code: Code) -> None:
@@ -100,10 +114,24 @@ def _show_one(out: Console, code: Code) -> None:
             out.print(Text("  ") + line if line else "", soft_wrap=True)
     _heading(out, "What to write")
     _paragraph(out, _with_code(out, code.fix), indent=2)
+    if code.in_source is not None:
+        _show_in_source(out, code, code.in_source)
     if code.threads:
         _heading(out, "Discussed in")
         for thread in code.threads:
             out.print(Text(f"  {thread}"), soft_wrap=True)
+
+
+def _show_in_source(out: Console, code: Code, seen: InSource) -> None:
+    _heading(out, "In source")
+    for paragraph in unwrapped(seen.sees):
+        _paragraph(out, _with_code(out, paragraph), indent=2)
+        out.print()
+    for line in seen.diff():
+        style = {"-": "magenta", "+": "green"}.get(line[0], "")
+        out.print(Text(f"  {line}".rstrip(), style=style), soft_wrap=True)
+    out.print()
+    _paragraph(out, _with_code(out, silenced_by(code)), indent=2)
 
 
 def _heading(out: Console, text: str) -> None:

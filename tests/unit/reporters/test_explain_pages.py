@@ -36,10 +36,20 @@ def test_a_page_has_both_programs_and_every_link(code):
     assert tuple(links) == code.threads
 
 
+@pytest.mark.parametrize("code", [code for code in CODES if code.linted], ids=lambda code: code.code)
+def test_a_page_says_what_the_linter_sees_and_how_to_silence_it(code):
+    section = as_markdown(code).split("\n## In source\n\n")[1].split("\n## ")[0]
+    lines = re.search(r"```diff\n(.*?)```\n", section, re.S)[1].splitlines()
+    assert [line[1:] for line in lines if line[0] in " -"] == code.in_source.before.splitlines()
+    assert [line[1:] for line in lines if line[0] in " +"] == code.in_source.after.splitlines()
+    assert f"`# torchcopy: ignore[{code.code}]`" in section
+    assert f"`# noqa: {code.code}`" in section
+
+
 def test_other_codes_are_links_to_their_pages():
     page = as_markdown(find_code("TC102"))
     assert "([TC103](TC103.md))" in page
-    assert "[TC102]" not in page
+    assert "[TC102](" not in page
     opt_in = as_markdown(find_code("TC301"))
     assert "([TC102](TC102.md))" in opt_in
     assert "`--select TC301`" in opt_in

@@ -53,6 +53,16 @@ def test_everything_is_told_in_its_order(shown):
     assert places == sorted(places)
 
 
+def test_what_the_linter_sees_is_told_with_an_example(shown):
+    code = find_code("TC202")
+    out = shown(report.show, [code])
+    section = out.split("\nIn source\n")[1].split("\nDiscussed in\n")[0]
+    assert "  -kept = t.detach().cpu().clone()\n" in section
+    assert '  +kept = t.detach().to("cpu", copy=True)\n' in section
+    assert "`# torchcopy: ignore[TC202]`" in section
+    assert "In source" not in shown(report.show, [find_code("TC201")])
+
+
 def test_colours_only_where_there_are_some(shown):
     code = find_code("TC102")
     assert "\x1b[" not in shown(report.show, [code])

@@ -35,6 +35,7 @@ def test_which_are_audited_linted_and_on():
     assert [code.code for code in CODES if code.linted] == [f"TC{number}" for number in LINTED]
     assert [code.code for code in CODES if not code.on] == ["TC301"]
     assert all(code.audited or code.linted for code in CODES)
+    assert [code for code in CODES if code.linted != (code.in_source is not None)] == []
 
 
 @by_code()
@@ -50,7 +51,8 @@ def test_words_fit_where_they_are_shown(code):
     assert not code.title.endswith(".")
     assert code.fix.endswith(".")
     assert len(code.story.split("\n\n")) >= 3
-    for text in (code.title, code.story, code.fix):
+    sees = code.in_source.sees if code.in_source else "–"
+    for text in (code.title, code.story, code.fix, sees):
         assert text.count("`") % 2 == 0
         assert text == text.strip()
         assert not re.search(r"[*_<>\[\]\\#|]", re.sub(r"`[^`]*`", "", text))  # would be markup on a page

@@ -1,6 +1,6 @@
 """TC101: a kept `state_dict()` that follows the training."""
 
-from .code import Code
+from .code import Code, InSource
 
 _TRAINING = """\
 import torch
@@ -52,5 +52,30 @@ assert torch.equal(model.weight, first)
         "https://github.com/pytorch/tutorials/pull/188",
         "https://github.com/WenjieDu/PyPOTS/issues/667",
         "https://github.com/thunlp/OpenKE/pull/131",
+    ),
+    in_source=InSource(
+        sees="""\
+A name, attribute or entry of a dict that gets `model.state_dict()`, or a shallow copy of one, and is loaded,
+saved or returned after the model was trained: by an optimizer's step, or by a call of a function that takes
+one, in the same project. Methods of one class are read together.
+
+Left alone: states that are loaded or saved at once, that go into another model, or whose tensors the program
+writes on purpose; a class whose `state_dict` copies; a fresh optimizer.""",
+        before="""\
+for epoch in range(epochs):
+    train(model, optimizer)
+    if accuracy(model) > highest:
+        best = model.state_dict()
+        highest = accuracy(model)
+model.load_state_dict(best)
+""",
+        after="""\
+for epoch in range(epochs):
+    train(model, optimizer)
+    if accuracy(model) > highest:
+        best = {k: v.clone() for k, v in model.state_dict().items()}
+        highest = accuracy(model)
+model.load_state_dict(best)
+""",
     ),
 )

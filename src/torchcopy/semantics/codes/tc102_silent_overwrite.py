@@ -1,6 +1,6 @@
 """TC102: a value that backward needs is overwritten, and autograd does not notice."""
 
-from .code import Code
+from .code import Code, InSource
 
 _FORWARD = """\
 import torch
@@ -45,5 +45,24 @@ assert scaled.item() == 60
         "https://github.com/pytorch/pytorch/issues/30987",
         "https://github.com/pytorch/pytorch/issues/6990",
         "https://github.com/pytorch/pytorch/issues/131403",
+    ),
+    in_source=InSource(
+        sees="""\
+A write through `.data` to a tensor that is known to come out of an operation in a graph, where backward needs
+the value that is overwritten.
+
+Left alone: parameters and other leaves (TC301), `.data` of what is no tensor, and straight-through estimators,
+which write only values that backward does not need.""",
+        before="""\
+h = torch.sigmoid(layer(x))
+h.data.clamp_(0.1, 0.9)
+h.sum().backward()
+""",
+        after="""\
+h = torch.sigmoid(layer(x))
+h = h.clamp(0.1, 0.9)
+h.sum().backward()
+""",
+        setup="import torch\n\nlayer, x = torch.nn.Linear(2, 2), torch.ones(1, 2)\n",
     ),
 )

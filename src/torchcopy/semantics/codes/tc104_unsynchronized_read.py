@@ -1,6 +1,6 @@
 """TC104: a copy from the GPU is read before it has arrived."""
 
-from .code import Code
+from .code import Code, InSource
 
 _ON_EITHER_DEVICE = """\
 import torch
@@ -50,5 +50,22 @@ assert host.sum().item() == n
         "https://github.com/pytorch/pytorch/issues/140296",
         "https://github.com/sgl-project/sglang/pull/16493",
         "https://github.com/PrimeIntellect-ai/prime-rl/issues/3109",
+    ),
+    in_source=InSource(
+        sees="""\
+A read of a copy made with `non_blocking=True` to the host: `tolist`, `item`, a comparison, a print, what
+NumPy computes. Between copy and read there is no `synchronize`, no event and no stream that is waited for,
+neither there nor in a function of the project that is called.
+
+It is the read that is reported. `numpy()` alone reads nothing.""",
+        before="""\
+host = scores.to("cpu", non_blocking=True)
+ranked = host.tolist()
+""",
+        after="""\
+host = scores.to("cpu", non_blocking=True)
+torch.cuda.synchronize()
+ranked = host.tolist()
+""",
     ),
 )

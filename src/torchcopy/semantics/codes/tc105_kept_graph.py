@@ -1,6 +1,6 @@
 """TC105: a tensor that is kept for its value keeps its graph."""
 
-from .code import Code
+from .code import Code, InSource
 
 _LOOP = """\
 import torch
@@ -49,5 +49,25 @@ assert torch.stack(losses).mean() > 1  # the values are there
         "https://github.com/pytorch/pytorch/issues/17568",
         "https://github.com/dmlc/dgl/issues/5302",
         "https://github.com/jostmey/NakedAttention/issues/1",
+    ),
+    in_source=InSource(
+        sees="""\
+A loss that had `backward()` called on it, and that is appended to a list or added up in a loop, also where a
+function of the project returned it.
+
+Left alone: `loss.item()`, `loss.detach()`, `float(loss)`; what `backward()` is called on later; sums under
+`no_grad`; a `deque` with a `maxlen`.""",
+        before="""\
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    total += loss
+""",
+        after="""\
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    total += loss.detach()
+""",
     ),
 )

@@ -1,6 +1,6 @@
 """TC106: a tensor and a NumPy array on the same memory."""
 
-from .code import Code
+from .code import Code, InSource
 
 _RECORD = """\
 import torch
@@ -41,5 +41,25 @@ assert recorded[2].tolist() == [3.0, 3.0]
     threads=(
         "https://github.com/pytorch/pytorch/issues/97586",
         "https://github.com/mrdbourke/pytorch-deep-learning/issues/83",
+    ),
+    in_source=InSource(
+        sees="""\
+`torch.from_numpy(a)` or `t.numpy()` where one of the two is written afterwards, and the other one used.
+
+Left alone: a pair of which only one is used on, a buffer that is made empty and filled through its other name,
+and memory that was copied in between.""",
+        before="""\
+pixels = np.load("image.npy")
+image = torch.from_numpy(pixels)
+image.sub_(image.mean())
+print(pixels.max())
+""",
+        after="""\
+pixels = np.load("image.npy")
+image = torch.tensor(pixels)
+image.sub_(image.mean())
+print(pixels.max())
+""",
+        setup="import numpy as np\nimport torch\n\n",
     ),
 )

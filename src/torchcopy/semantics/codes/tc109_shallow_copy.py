@@ -1,6 +1,6 @@
 """TC109: a shallow copy that was to be a copy of the values."""
 
-from .code import Code
+from .code import Code, InSource
 
 _STEP = """\
 before = target.weight.detach().clone()  # to compare with
@@ -49,5 +49,25 @@ assert not torch.equal(policy.weight, before)
         "https://github.com/datawhalechina/easy-rl/issues/140",
         "https://github.com/DerrickXuNu/dvrl_pytorch/issues/2",
         "https://github.com/zhangj111/astnn/issues/8",
+    ),
+    in_source=InSource(
+        sees="""\
+`copy.copy(model)`, a second name such as `target = net`, and lists of live parameters, where the name says that
+it was to be kept and the model is trained before it is read.
+
+Left alone: shallow copies that are for reading, and lists for an optimizer.""",
+        before="""\
+target_net = copy.copy(net)
+for batch in batches:
+    loss(net(batch), target_net(batch)).backward()
+    optimizer.step()
+""",
+        after="""\
+target_net = copy.deepcopy(net)
+for batch in batches:
+    loss(net(batch), target_net(batch)).backward()
+    optimizer.step()
+""",
+        setup="import copy\n\nimport torch\n\n\ndef train(net: torch.nn.Module, batches, optimizer, loss):\n",
     ),
 )

@@ -1,6 +1,6 @@
 """TC110: a small view that keeps a large storage alive."""
 
-from .code import Code
+from .code import Code, InSource
 
 _ROWS = """\
 import torch
@@ -42,5 +42,21 @@ assert held_bytes == 3 * 256 * 4
         "https://github.com/pytorch/pytorch/issues/40157",
         "https://github.com/pytorch/pytorch/issues/65604",
         "https://github.com/pytorch/pytorch/issues/182105",
+    ),
+    in_source=InSource(
+        sees="""\
+`torch.save` of a small slice, and slices that a list or an attribute keeps for longer than the tensor they are
+a part of.
+
+Left alone: what copies, which is indexing by lists and masks, and `clone()`.""",
+        before="""\
+table = torch.randn(100_000, 64)
+torch.save(table[:10], "head.pt")
+""",
+        after="""\
+table = torch.randn(100_000, 64)
+torch.save(table[:10].clone(), "head.pt")
+""",
+        setup="import torch\n\n",
     ),
 )

@@ -1,6 +1,6 @@
 """TC202: a copy of a copy."""
 
-from .code import Code
+from .code import Code, InSource
 
 CODE = Code(
     code="TC202",
@@ -43,5 +43,22 @@ assert moved.data_ptr() != copied.data_ptr()
         "https://github.com/pytorch/pytorch/issues/79474",
         "https://github.com/pytorch/pytorch/issues/150368",
         "https://github.com/pytorch/pytorch/issues/108408",
+    ),
+    in_source=InSource(
+        sees="""\
+A clone next to a move: `t.clone().cpu()`, `t.cpu().clone()`, `t.clone().to(…)`, `t.half().clone()`; an array
+copied once more, `t.cpu().numpy().copy()`; `t.contiguous().clone()`; `load_state_dict` of a module that is given
+a deep copy; `copy_` of a clone; and a clone that an operator or `tolist` reads and throws away.
+
+Left alone: a clone of what is on the host already, which is the only copy; moves with `non_blocking=True`; a
+deep copy for an optimizer, whose `load_state_dict` keeps tensors; parts of one tensor, which may overlap; what
+a gradient may need. The fix is safe where the value is known to be a tensor.""",
+        before="""\
+kept = t.detach().cpu().clone()
+""",
+        after="""\
+kept = t.detach().to("cpu", copy=True)
+""",
+        setup="import torch\n\n\ndef keep(t: torch.Tensor):\n",
     ),
 )

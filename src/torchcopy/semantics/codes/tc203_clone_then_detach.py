@@ -1,6 +1,6 @@
 """TC203: `clone().detach()` in a graph."""
 
-from .code import Code
+from .code import Code, InSource
 
 CODE = Code(
     code="TC203",
@@ -33,4 +33,16 @@ assert kept.grad_fn is None
 assert kept.data_ptr() != t.data_ptr()
 """,
     fix="Detach first: `t.detach().clone()`.",
+    in_source=InSource(
+        sees="""\
+The two calls in that order.
+
+Left alone: under `no_grad`, and where the tensor hangs on no graph: buffers, gradients, integers.""",
+        before="""\
+kept = weight.clone().detach()
+""",
+        after="""\
+kept = weight.detach().clone()
+""",
+    ),
 )

@@ -1,6 +1,6 @@
 """TC204: `torch.tensor` of a tensor."""
 
-from .code import Code
+from .code import Code, InSource
 
 CODE = Code(
     code="TC204",
@@ -44,5 +44,21 @@ assert torch.equal(copied, t)
     threads=(
         "https://github.com/pytorch/pytorch/issues/23495",
         "https://github.com/pytorch/pytorch/issues/42188",
+    ),
+    in_source=InSource(
+        sees="""\
+`torch.tensor(t)` and `x.new_tensor(t)` of what is known to be a tensor: by the function it comes from, or by an
+annotation and a use that agree.
+
+Left alone: numbers, lists, arrays, what is not known, and functions that ask `isinstance(t, torch.Tensor)`.""",
+        before="""\
+rates = torch.linspace(0, 1, 10)
+wide = torch.tensor(rates, dtype=torch.float64)
+""",
+        after="""\
+rates = torch.linspace(0, 1, 10)
+wide = rates.detach().to(dtype=torch.float64, copy=True)
+""",
+        setup="import torch\n\n",
     ),
 )

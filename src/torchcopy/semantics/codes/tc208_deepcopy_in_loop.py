@@ -1,6 +1,6 @@
 """TC208: `copy.deepcopy` of tensors in a training loop."""
 
-from .code import Code
+from .code import Code, InSource
 
 _MODEL = """\
 model = nn.Sequential(nn.Linear(999, 999), nn.Linear(999, 1))
@@ -51,5 +51,27 @@ assert torch.equal(old + 2, new)
     threads=(
         "https://github.com/pytorch/pytorch/issues/149320",
         "https://github.com/pytorch/pytorch/issues/25892",
+    ),
+    in_source=InSource(
+        sees="""\
+`copy.deepcopy` of a model, or of a `state_dict()`, in a loop in which an optimizer takes steps, or in a hook
+that such a loop calls: `on_epoch_end`.
+
+Left alone: before and after the loop, layers of a stack, and a loop over folds or seeds, each of which is a
+training of its own. It is rewritten only where the file imports torchcopy, and with `--unsafe-fixes`.""",
+        before="""\
+for epoch in range(epochs):
+    loss = train(model, optimizer)
+    loss.backward()
+    states.append(copy.deepcopy(model.state_dict()))
+""",
+        after="""\
+history = tc.History(model=model, mode="lazy")
+for epoch in range(epochs):
+    loss = train(model, optimizer)
+    loss.backward()
+    history.take()
+""",
+        setup="import copy\n\n",
     ),
 )

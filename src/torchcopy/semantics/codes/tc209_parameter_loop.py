@@ -1,6 +1,6 @@
 """TC209: a loop in Python over parameters that one call would do."""
 
-from .code import Code
+from .code import Code, InSource
 
 _AVERAGE = """\
 model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
@@ -46,4 +46,19 @@ assert torch.equal(average[1].running_mean, 0.01 * model[1].running_mean)
 """,
     fix="`tc.lerp_(average, model, 0.01)` for a moving average, `tc.copy_(target, model)` for a copy.",
     audited=False,
+    in_source=InSource(
+        sees="""\
+A loop over two sets of parameters or buffers, or over the keys of two states, that does nothing but move the
+one towards the other, or copy it: `lerp_`, `copy_` of a weighted sum, `mul_` and `add_`, `.data = …`.
+
+Left alone: loops that do more than that, gradients, swaps, copies of some of the names, and `p.data = q.data`,
+which copies nothing.""",
+        before="""\
+for p, q in zip(net.parameters(), target.parameters()):
+    q.data.copy_(tau * p.data + (1 - tau) * q.data)
+""",
+        after="""\
+tc.lerp_(target, net, tau)
+""",
+    ),
 )

@@ -1,6 +1,6 @@
 """TC301: `.data`."""
 
-from .code import Code
+from .code import Code, InSource
 
 _LOSS = """\
 import torch
@@ -46,5 +46,22 @@ assert w.grad is None  # no gradient rather than a wrong one
     threads=(
         "https://github.com/pytorch/pytorch/issues/30987",
         "https://github.com/pytorch/pytorch/issues/6990",
+    ),
+    in_source=InSource(
+        sees="""\
+`.data` of what is known to be a tensor: a read, a write in place, and other data for a parameter.
+
+Left alone: `.data` of anything else, as graphs, responses and lists have one. The fix is safe for a read that
+cannot be written through; for others, autograd hears of writes that it did not hear of before.""",
+        before="""\
+p.data.mul_(0.9)
+print(p.data.norm())
+""",
+        after="""\
+with torch.no_grad():
+    p.mul_(0.9)
+print(p.detach().norm())
+""",
+        setup="import torch\n\np = torch.nn.Parameter(torch.ones(3))\n",
     ),
 )

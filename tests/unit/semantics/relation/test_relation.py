@@ -557,7 +557,7 @@ def state(t):
         _torch_private.is_lazy(t),
         _torch_private.storage_id(t),
         _torch_private.storage_address(t),
-        t.detach().clone().tolist(),
+        t.tolist(),
     )
 
 

@@ -1,0 +1,287 @@
+"""What an earlier run has found in files that are as they were.
+
+One SQLite file holds it for all projects of a user; processes may use it at the same time, and one that is broken
+is removed. What was found in a file is taken from there if the file has the same content, was checked for the same
+codes, and nothing that its imports led to has changed since: the same modules have to be found at the same places,
+with the same content. Another version of torchcopy or of Python has another file.
+
+That a content is the same is told by size and times of the file, or else by its digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._version import __version__
+from .project import module_path
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_KEPT_SECONDS = 60 * 24 * 3600
+_MOST_IN_QUERY = 500
+_UNSURE_NS = 2_000_000_000  # a file that was written so shortly before it was read may have been written once more
+_COLUMNS = "path, mtime, ctime, size, seen, since, digest, lookups, checked, codes, result"
+_TABLE = """
+create table if not exists files (
+    path text primary key, mtime integer, ctime integer, size integer, seen integer, since integer, digest blob,
+    lookups text, checked integer, codes text, result text
+) without rowid
+"""
+Lookups = dict[str, str | None]
+
+
+@dataclasses.dataclass(slots=True)
+class Entry:
+    """What is kept of a file.
+
+    Attributes:
+        path: absolute.
+        mtime: when it was written, in nanoseconds.
+        ctime: when it or its rights were changed.
+        size: in bytes.
+        seen: when it was read last.
+        since: when the run began that first saw it as it is, with its imports leading where they do.
+        digest: of its content.
+        lookups: the modules that were looked for on its behalf, and where they were found.
+        checked: when the run began that it was checked in.
+        codes: that it was checked for; empty where it was only read for the sake of another.
+        result: what was found, as JSON.
+    """
+
+    path: str
+    mtime: int
+    ctime: int
+    size: int
+    seen: int
+    since: int
+    digest: bytes
+    lookups: Lookups
+    checked: int = 0
+    codes: str = ""
+    result: str = ""
+
+
+class Cache:
+    """Entries by path. One that cannot be used is empty and keeps nothing: a run does without."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        self._path = os.path.join(folder or default_folder(), f"lint-{_fingerprint()}.sqlite")
+        self._entries: dict[str, Entry] = {}  # that hold
+        self._changed: set[str] = set()
+        self._now = time.time_ns()
+
+    def load(self, paths: Iterable[str]) -> None:
+        """Reads what is known of some files and of all that their imports led to; forgets what does not hold."""
+        entries: dict[str, Entry] = {}
+        waiting = set(filter(_is_storable, paths))
+        asked: set[str] = set()
+        try:
+            with self._open() as connection:
+                while waiting:
+                    asked |= waiting
+                    found = list(_fetch(connection, sorted(waiting)))
+                    entries.update((entry.path, entry) for entry in found)
+                    waiting = {p for entry in found for p in entry.lookups.values() if p is not None} - asked
+        except (OSError, ImportError, ValueError, TypeError, AttributeError):
+            return
+        self._entries = self._still_true(entries)
+
+    def result(self, path: str, codes: frozenset[str]) -> str | None:
+        """What was found in a file when it was checked for these codes; None where that is not known."""
+        entry = self._entries.get(path)
+        return entry.result if entry is not None and entry.result and entry.codes == _joined(codes) else None
+
+    def keep(self, path: str, digest: bytes, status: os.stat_result, codes: frozenset[str], result: str) -> None:
+        """Takes in what was found in a file whose content has this digest; `status` is from before it was read."""
+        old = self._entries.get(path)
+        if old is None or old.digest != digest:
+            old = None
+        entry = self._put(path, status, digest)
+        if old is not None:
+            entry.since, entry.lookups = old.since, old.lookups
+        entry.checked, entry.codes, entry.result = self._now, _joined(codes), result
+
+    def keep_lookups(self, lookups: Mapping[str, Lookups]) -> None:
+        """Takes in which modules were looked for on whose behalf; to be called after each `keep`."""
+        for path, found in lookups.items():
+            self._entry_of(path).lookups.update(found)
+            for reached in found.values():
+                if reached is not None:
+                    self._entry_of(reached)
+            self._changed.add(path)
+
+    def save(self) -> None:
+        """Writes what is new. What cannot be written is not kept."""
+        rows = [
+            tuple(json.dumps(v) if isinstance(v, dict) else v for v in _values(entry))
+            for entry in map(self._entries.get, sorted(self._changed))
+            if entry is not None and entry.digest and _is_storable(entry.path)
+        ]
+        if not rows:
+            return
+        with contextlib.suppress(OSError, ImportError, ValueError), self._open() as connection, connection:
+            connection.executemany(f"insert or replace into files ({_COLUMNS}) values ({','.join('?' * 11)})", rows)
+            connection.execute("delete from files where seen < ?", (time.time_ns() - _KEPT_SECONDS * 10**9,))
+
+    # --- whether it still holds -----------------------------------------------------------------------------------
+
+    def _still_true(self, entries: dict[str, Entry]) -> dict[str, Entry]:
+        """The entries of files that are as they were; without results where something they depend on is not."""
+        changed = {p: math.inf for p, e in entries.items() if not (self._is_unchanged(e) and _finds_the_same(e))}
+        importers: dict[str, list[str]] = {}
+        for path, entry in entries.items():
+            for reached in entry.lookups.values():
+                if reached is not None:
+                    importers.setdefault(reached, []).append(path)
+                    if reached not in entries:
+                        changed[reached] = math.inf
+        for path, entry in entries.items():
+            changed.setdefault(path, entry.since)
+        latest: dict[str, float] = {}  # when the last change was of what a file depends on
+        for start in sorted(changed, key=lambda path: changed[path], reverse=True):
+            waiting = [start]
+            while waiting:
+                path = waiting.pop()
+                if path not in latest:
+                    latest[path] = changed[start]
+                    waiting += importers.get(path, ())
+        for path, entry in entries.items():
+            if latest[path] > entry.checked:
+                entry.result = ""
+        return {path: entry for path, entry in entries.items() if changed[path] is not math.inf}
+
+    def _is_unchanged(self, entry: Entry) -> bool:
+        try:
+            status = os.stat(entry.path)
+            if status.st_size != entry.size:
+                return False
+            same = (status.st_mtime_ns, status.st_ctime_ns) == (entry.mtime, entry.ctime)
+            if same and max(entry.mtime, entry.ctime) < entry.seen - _UNSURE_NS:
+                return True
+            now = time.time_ns()
+            if digest_of(Path(entry.path).read_bytes()) != entry.digest:
+                return False
+        except (OSError, ValueError):
+            return False
+        entry.mtime, entry.ctime, entry.seen = status.st_mtime_ns, status.st_ctime_ns, now
+        self._changed.add(entry.path)
+        return True
+
+    # --- entries --------------------------------------------------------------------------------------------------
+
+    def _put(self, path: str, status: os.stat_result, digest: bytes) -> Entry:
+        times = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, time.time_ns())
+        entry = self._entries[path] = Entry(path, *times, self._now, digest, {})
+        self._changed.add(path)
+        return entry
+
+    def _entry_of(self, path: str) -> Entry:
+        """The entry of a file, made now where there is none: of one that was read for the sake of another."""
+        entry = self._entries.get(path)
+        if entry is None:
+            entry = self._entries[path] = Entry(path, 0, 0, 0, 0, 0, b"", {})  # is not written
+            with contextlib.suppress(OSError, ValueError):
+                status = os.stat(path)
+                if (
+                    max(status.st_mtime_ns, status.st_ctime_ns) < self._now
+                ):  # else another content may have been read
+                    entry = self._put(path, status, digest_of(Path(path).read_bytes()))
+        return entry
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """The database, made where there is none.
+
+        Raises:
+            OSError: it cannot be used. One that is broken is removed.
+        """
+        import sqlite3
+
+        folder = Path(self._path).parent
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+        connection = None
+        try:
+            connection = sqlite3.connect(self._path, timeout=5)
+            connection.execute("pragma synchronous = off")
+            connection.execute(_TABLE)
+            yield connection
+        except sqlite3.OperationalError as error:  # locked, or no place to write to
+            raise OSError(str(error)) from error
+        except sqlite3.DatabaseError as error:
+            with contextlib.suppress(OSError):
+                Path(self._path).unlink()
+            raise OSError(str(error)) from error
+        finally:
+            if connection is not None:
+                connection.close()
+
+
+def _fetch(connection: sqlite3.Connection, paths: list[str]) -> Iterator[Entry]:
+    for at in range(0, len(paths), _MOST_IN_QUERY):
+        some = paths[at : at + _MOST_IN_QUERY]
+        query = f"select {_COLUMNS} from files where path in ({','.join('?' * len(some))})"
+        for row in connection.execute(query, some):
+            entry = Entry(*row)
+            entry.lookups = dict(json.loads(row[7]))
+            yield entry
+
+
+def _values(entry: Entry) -> Iterator[Any]:
+    return (getattr(entry, name) for name in _COLUMNS.split(", "))
+
+
+def _finds_the_same(entry: Entry) -> bool:
+    folder = os.path.dirname(entry.path)
+    return all(module_path(module, folder) == found for module, found in entry.lookups.items())
+
+
+def _is_storable(path: str) -> bool:
+    """Whether a path is a text that can be encoded: one that is no UTF-8 on the disk cannot."""
+    return path.isascii() or path.encode("utf-8", "ignore").decode("utf-8") == path
+
+
+def _joined(codes: frozenset[str]) -> str:
+    return ",".join(sorted(codes)) or "none"
+
+
+def digest_of(content: bytes) -> bytes:
+    """What tells one content from another."""
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def default_folder() -> str:
+    """Where caches of this user are kept on this system; `TORCHCOPY_CACHE_DIR` names another folder."""
+    if own := os.environ.get("TORCHCOPY_CACHE_DIR"):
+        return own
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif sys.platform == "darwin":
+        base = os.path.join(home, "Library", "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
+    return os.path.join(base, "torchcopy")
+
+
+@functools.cache
+def _fingerprint() -> str:
+    """A name for this torchcopy, told by its version and the times of the linter's own files, and this Python."""
+    package = Path(__file__).parent
+    folders = (package, package.parent / "semantics" / "codes")
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    states = [(path.name, status.st_size, status.st_mtime_ns) for path in files for status in (path.stat(),)]
+    described: list[Any] = [__version__, sys.version, str(package), states]
+    return hashlib.blake2b(repr(described).encode(), digest_size=8).hexdigest()

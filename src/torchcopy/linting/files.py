@@ -1,0 +1,97 @@
+"""Which files are checked: those that are named, and those in folders that are named."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator
+
+from .._errors import InputError
+from .settings import SettingsFinder
+
+_SUFFIXES = (".py", ".ipynb")
+_NEVER = frozenset(
+    """
+    .bzr .direnv .eggs .git .git-rewrite .hg .ipynb_checkpoints .mypy_cache .nox .pants.d .pyenv .pytest_cache
+    .pytype .ruff_cache .svn .tox .venv .vscode __pycache__ __pypackages__ _build buck-out build dist node_modules
+    site-packages venv
+    """.split()
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileToCheck:
+    """A file, and what is looked for in it.
+
+    Attributes:
+        path: absolute; links are not followed.
+        codes: that are looked for.
+        size: in bytes.
+    """
+
+    path: str
+    codes: frozenset[str]
+    size: int
+
+
+def find_files(paths: Iterable[str], settings: SettingsFinder) -> list[FileToCheck]:
+    """The files to check, each once, sorted by path.
+
+    Folders such as `.git`, `.venv` and `build` are left out unless they are named; what the settings exclude is
+    left out even if it is named, for hooks and editors name files.
+
+    Raises:
+        InputError: a path does not exist, or is a file of another kind; settings cannot be read.
+    """
+    found: dict[str, FileToCheck] = {}
+    for given in paths:
+        path = _absolute(given)
+        if os.path.isdir(path):
+            if not settings.of_folder(path).excludes(path):
+                for each, size in _below(path, settings):
+                    _add(found, each, size, settings)
+            continue
+        try:
+            size = os.stat(path).st_size
+        except OSError as error:
+            raise InputError(f"cannot open {given!r}: {error.strerror or error}") from error
+        if not path.endswith(_SUFFIXES):
+            raise InputError(f"cannot check {given!r}: it is neither `.py` nor `.ipynb`")
+        if not settings.of_folder(os.path.dirname(path)).excludes(path):
+            _add(found, path, size, settings)
+    return sorted(found.values(), key=lambda each: each.path)
+
+
+def _absolute(given: str) -> str:
+    if not given or "\0" in given:
+        raise InputError(f"{given!r} is no path: name files and folders")
+    return os.path.abspath(given)
+
+
+def _add(found: dict[str, FileToCheck], path: str, size: int, settings: SettingsFinder) -> None:
+    if path not in found:
+        codes = settings.of_folder(os.path.dirname(path)).codes_for(path)
+        found[path] = FileToCheck(path, codes, size)
+
+
+def _below(folder: str, settings: SettingsFinder) -> Iterator[tuple[str, int]]:
+    """The files below a folder, with their sizes. Links to folders are not followed, links to files are."""
+    waiting = [folder]
+    while waiting:
+        at = waiting.pop()
+        own = settings.of_folder(at)
+        try:
+            entries = list(os.scandir(at))
+        except OSError as error:
+            if at == folder:
+                raise InputError(f"cannot open {at!r}: {error.strerror or error}") from error
+            continue
+        for entry in entries:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in _NEVER and not own.excludes(entry.path):
+                        waiting.append(entry.path)
+                elif entry.name.endswith(_SUFFIXES) and entry.is_file() and not own.excludes(entry.path):
+                    yield entry.path, entry.stat().st_size
+            except OSError:
+                continue

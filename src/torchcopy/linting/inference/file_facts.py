@@ -1,0 +1,247 @@
+"""Everything a rule may ask about one file; each answer is worked out when it is first asked for.
+
+How a rule is written: a file in `rules/`, named after its code, with
+
+- `CODE`, and `NEEDS`: words one of which has to be in the text, or the rule is not run on the file;
+- `check(facts)`, which goes through `facts.functions` (the module's own scope is `facts.module`), picks nodes of
+  a class with `scope.nodes(ast.Call)`, and asks `facts.kind_of(expr)`, `facts.resolve(expr)`, `facts.loops(node)`,
+  `facts.parent(node)`; where the order of execution matters it runs a `Flow`;
+- findings from `facts.source.finding(CODE, message, node)`.
+
+What is not known is `UNKNOWN`: a hazard rule is silent then.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+
+from ..project import Project
+from ..source import Source
+from . import expressions
+from .kinds import Kind
+from .losses import Losses
+from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop
+from .scopes import Binding, Scope
+from .summaries import Definition, Summary, find_definition, summarise
+
+_NO_GRAPH = ("no_grad", "inference_mode")
+
+
+class FileFacts:
+    """What is known of one source.
+
+    Attributes:
+        source: the source.
+        project: the files around it.
+        name: its dotted module name, where that is known.
+        module: the scope of the file itself.
+        parents: the node above each node.
+    """
+
+    def __init__(self, source: Source, project: Project | None = None, *, name: str = "") -> None:
+        self.source = source
+        self.project = project or Project()
+        self.name = name
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.module = Scope(source.tree, None, self.parents)
+        self._kinds: dict[ast.AST, Kind] = {}
+        self.losses: dict[Scope, Losses] = {}
+        self.depth: list[ast.AST] = []
+        self.summaries: dict[ast.AST, Summary] = {}
+
+    @functools.cached_property
+    def scopes(self) -> list[Scope]:
+        """All scopes, the module first, in the order of the source."""
+        found, waiting = [], [self.module]
+        while waiting:
+            scope = waiting.pop()
+            found.append(scope)
+            waiting += reversed(scope.inner)
+        return found
+
+    @functools.cached_property
+    def functions(self) -> list[Scope]:
+        """The scopes that run: the module and all functions and lambdas."""
+        return [each for each in self.scopes if each.is_function or each is self.module]
+
+    @functools.cached_property
+    def _scope_by_node(self) -> dict[ast.AST, Scope]:
+        return {each.node: each for each in self.scopes}
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        """The scope a node is in; for a function's or class's own node the one it makes."""
+        scopes = self._scope_by_node
+        while node not in scopes:
+            node = self.parents[node]
+        return scopes[node]
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node right above."""
+        return self.parents.get(node)
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes above, innermost first, up to and without the function, class or module they are in."""
+        at = self.parents.get(node)
+        while at is not None and not isinstance(at, SCOPES):
+            yield at
+            at = self.parents.get(at)
+
+    def statement_of(self, node: ast.AST) -> ast.stmt | None:
+        """The statement a node is part of."""
+        at: ast.AST | None = node
+        while at is not None and not isinstance(at, ast.stmt):
+            at = self.parents.get(at)
+        return at
+
+    def above_statements(self, node: ast.AST) -> list[ast.stmt]:
+        """The compound statements around a node in its function."""
+        return [each for each in self.above(node) if isinstance(each, ast.stmt)]
+
+    def loops(self, node: ast.AST) -> list[Loop]:
+        """The loops around a node in its function, innermost first; not one whose iterable or test it is in."""
+        found: list[Loop] = []
+        below = node
+        for at in self.above(node):
+            if isinstance(at, LOOPS):
+                head = at.test if isinstance(at, ast.While) else at.iter
+                if below is not head:
+                    found.append(at)
+            below = at
+        return found
+
+    def in_comprehension(self, node: ast.AST) -> bool:
+        """Whether a node is inside of a comprehension of its function."""
+        return any(isinstance(each, COMPREHENSIONS) for each in self.above(node))
+
+    def is_without_graph(self, node: ast.AST) -> bool:
+        """Whether a node runs under `no_grad` or `inference_mode`: by a `with`, or its function's decorator."""
+        for at in self.above(node):
+            if isinstance(at, ast.With | ast.AsyncWith) and any(
+                self._stops_graph(item.context_expr) for item in at.items
+            ):
+                return True
+        scope: Scope | None = self.scope_of(node)
+        while scope is not None:
+            if any(map(self._stops_graph, getattr(scope.node, "decorator_list", ()))):
+                return True
+            scope = scope.parent
+        return False
+
+    def _stops_graph(self, node: ast.expr) -> bool:
+        call = node.func if isinstance(node, ast.Call) else node
+        last = call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")
+        if last == "set_grad_enabled" and isinstance(node, ast.Call):
+            return bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value is False
+        return last in _NO_GRAPH
+
+    @functools.cached_property
+    def imports(self) -> dict[str, str]:
+        """Each imported name of the file, in whatever scope, and what it stands for: `F`, `torch.nn.functional`."""
+        found: dict[str, str] = {}
+        for scope in self.scopes:
+            for plain in scope.nodes(ast.Import):
+                for alias in plain.names:
+                    top = alias.name.partition(".")[0]
+                    found[alias.asname or top] = alias.name if alias.asname else top
+            for each in scope.nodes(ast.ImportFrom):
+                stem = "." * each.level + (each.module or "")
+                for alias in each.names:
+                    dot = "" if stem.endswith(".") else "."
+                    found[alias.asname or alias.name] = f"{stem}{dot}{alias.name}"
+        return found
+
+    def resolve(self, node: ast.AST | None) -> str:
+        """What a dotted name stands for by the imports: `torch.nn.functional.relu` for `F.relu`; or nothing."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self.imports:
+            return ""
+        return ".".join([self.imports[node.id], *reversed(parts)])
+
+    def bindings(self, node: ast.Name) -> list[Binding]:
+        """Where the name that is read at `node` may have been bound: in a comprehension around, or a scope."""
+        below: ast.AST = node
+        at = self.parents.get(node)
+        while at is not None and not isinstance(at, SCOPES):
+            if isinstance(at, COMPREHENSIONS):
+                for each in at.generators:
+                    for target in ast.walk(each.target):
+                        if isinstance(target, ast.Name) and target.id == node.id and below is not each.iter:
+                            return [self.scope_of(node).binding(target)]
+            below, at = at, self.parents.get(at)
+        scope: Scope | None = self.scope_of(node)
+        first = scope
+        while scope is not None:
+            if (scope is first or not isinstance(scope.node, ast.ClassDef)) and node.id in scope.bindings:
+                return scope.bindings[node.id]
+            scope = scope.parent
+        return []
+
+    def attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
+        """Where `self.x`, read at `node`, is bound in its class."""
+        scope = self.scope_of(node)
+        if scope.owner is None or not isinstance(node.value, ast.Name) or node.value.id != scope.self_name:
+            return []
+        return self._attributes(scope.owner).get(node.attr, [])
+
+    @functools.cached_property
+    def _attributes_by_class(self) -> dict[Scope, dict[str, list[Binding]]]:
+        return {}
+
+    def _attributes(self, owner: Scope) -> dict[str, list[Binding]]:
+        """What each attribute of the objects of a class is bound to, in its methods and its body."""
+        known = self._attributes_by_class
+        if owner not in known:
+            found: dict[str, list[Binding]] = {}
+            known[owner] = found
+            for name, bound in owner.bindings.items():
+                found[name] = list(bound)
+            waiting = list(owner.inner)
+            while waiting:
+                scope = waiting.pop(0)
+                if not scope.is_function:
+                    continue
+                waiting += scope.inner
+                for node in scope.nodes(ast.Attribute):
+                    stored = type(node.ctx) is not ast.Load and isinstance(node.value, ast.Name)
+                    if stored and node.value.id == scope.self_name:  # type: ignore[attr-defined]
+                        found.setdefault(node.attr, []).append(scope.binding(node))
+        return known[owner]
+
+    def bindings_of_path(self, scope: Scope, path: str) -> list[Binding]:
+        """Where `name` or `self.name`, as written in a scope, is bound; nothing for longer paths."""
+        first, _, rest = path.partition(".")
+        if rest:
+            if scope.owner is None or first != scope.self_name:
+                return []
+            return self._attributes(scope.owner).get(rest, [])
+        at: Scope | None = scope
+        while at is not None:
+            if path in at.bindings and (at is scope or not isinstance(at.node, ast.ClassDef)):
+                return at.bindings[path]
+            at = at.parent
+        return []
+
+    def class_attributes(self, owner: Scope) -> dict[str, list[Binding]]:
+        """Where each attribute of a class's objects is bound within the class."""
+        return self._attributes(owner)
+
+    def kind_of(self, node: ast.AST | None) -> Kind:
+        """What kind of value an expression has."""
+        return expressions.kind_of(self, node, self._kinds)
+
+    def definition(self, node: ast.AST) -> Definition | None:
+        """The function or class of the project that a name, `self.name` or `module.name` stands for."""
+        return find_definition(self, node)
+
+    def summary(self, definition: Definition) -> Summary:
+        """What a function of the project does and returns."""
+        return summarise(definition)
+
+    def is_module_class(self, node: ast.AST | None) -> bool:
+        """Whether an expression is a class that derives from `torch.nn.Module`, in this or another file."""
+        return expressions.is_module_class(self, node)

@@ -1,0 +1,219 @@
+"""Which expressions give a `state_dict()` whose tensors are still the model's own, and of which model."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from .nodes import called_name, is_true, keyword, method_call, path_of, strip_calls
+from .summaries import find_method
+from .training import module_path
+
+if TYPE_CHECKING:
+    from .file_facts import FileFacts
+
+SHALLOW = ("copy.copy", "collections.OrderedDict", "types.MappingProxyType")
+_SHALLOW_BUILT_IN = ("dict", "OrderedDict")
+_KEEPING = ("cpu", "to", "detach", "numpy", "data", "contiguous", "view", "requires_grad_")
+_COPIED_ON_GPU = ("cpu", "to", "numpy")
+_MODULES = re.compile(
+    r"model|net|module|encoder|decoder|actor|critic|policy|generator|discriminator|student|teacher|backbone|head|"
+    r"classifier|learner|bert|gpt|unet|vae|gan|lstm|rnn|cnn|mlp|resnet|transformer|embed|predictor|probe|layer|^[dgq]$"
+)
+_OPTIMIZERS = re.compile(r"optim|adam|sgd|^opt")
+_NEITHER = re.compile(
+    r"sched|scaler|loader|sampler|dataset|trainer|accelerator|metric|callback|stopper|meter|logger|config|buffer|"
+    r"memory|strategy|tokenizer|generator_state|\brng|counter|progress|tracker|storage|iterator|normalizer"
+)
+_USES_OF_MODULES = frozenset(
+    "eval train parameters named_parameters zero_grad forward requires_grad_ modules named_modules cuda".split()
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """One live state inside of an expression.
+
+    Attributes:
+        suffix: where in the value it is: `['model']`, or nothing.
+        module: where its module is written.
+        call: the expression to report.
+        copied_on_gpu: its values went through `.cpu()` or the like.
+        optimizer: it is the state of an optimizer.
+        alias: where it was kept before, if it is a second name or a shallow copy of that.
+    """
+
+    suffix: str
+    module: str
+    call: ast.expr
+    copied_on_gpu: bool = False
+    optimizer: bool = False
+    alias: str = ""
+
+
+def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kept]:
+    """The live states that a value holds: of `model.state_dict()`, `{"model": model.state_dict()}` and the like."""
+    if node is None or depth > 4:
+        return []
+    if (of := method_call(node, "state_dict")) is not None and isinstance(node, ast.Call):
+        return _of_state_dict(facts, node, of)
+    if (inner := unwrapped(facts, node)) is not None:
+        found = kept_in(facts, inner, depth + 1)
+        return [dataclasses.replace(each, call=node) for each in found]
+    match node:
+        case ast.Name() | ast.Attribute() | ast.Subscript() if (path := path_of(node)) is not None:
+            return [Kept("", "", node, alias=path)]
+        case ast.DictComp():
+            return _of_comprehension(facts, node, depth)
+        case ast.Dict():
+            return [
+                dataclasses.replace(each, suffix=f"[{key.value!r}]{each.suffix}")
+                for key, value in zip(node.keys, node.values, strict=True)
+                if isinstance(key, ast.Constant)
+                for each in kept_in(facts, value, depth + 1)
+            ]
+        case ast.Tuple() | ast.List():
+            return [
+                dataclasses.replace(each, suffix=f"[{index}]{each.suffix}")
+                for index, value in enumerate(node.elts)
+                for each in kept_in(facts, value, depth + 1)
+            ]
+        case ast.Call(func=ast.Name(id="dict"), args=[]):
+            return [
+                dataclasses.replace(each, suffix=f"[{word.arg!r}]{each.suffix}")
+                for word in node.keywords
+                for each in kept_in(facts, word.value, depth + 1)
+            ]
+        case ast.IfExp(body=body, orelse=orelse):
+            return kept_in(facts, body, depth + 1) + kept_in(facts, orelse, depth + 1)
+    return []
+
+
+def unwrapped(facts: FileFacts, node: ast.expr) -> ast.expr | None:
+    """What a shallow copy is made of: `x` of `copy.copy(x)`, `dict(x)`, `x.copy()`."""
+    if not isinstance(node, ast.Call):
+        return None
+    if (of := method_call(node, "copy")) is not None and not node.args and not node.keywords:
+        return of if path_of(of) != "copy" else None
+    if len(node.args) == 1 and not node.keywords:
+        is_shallow = facts.resolve(node.func) in SHALLOW
+        if is_shallow or (isinstance(node.func, ast.Name) and node.func.id in _SHALLOW_BUILT_IN):
+            return node.args[0]
+    return None
+
+
+def _of_state_dict(facts: FileFacts, node: ast.Call, of: ast.expr) -> list[Kept]:
+    module = module_path(of)
+    if module is None or node.args:
+        return []
+    thing = _thing(facts, of, module)
+    if not thing:
+        return []
+    return [Kept("", module, node, optimizer=thing == "optimizer")]
+
+
+def _thing(facts: FileFacts, of: ast.expr, path: str) -> str:
+    """Whether `state_dict` is asked of a `module` or an `optimizer`, or of what gives something else."""
+    kind = facts.kind_of(of)
+    if kind.name == "optimizer":
+        return "optimizer"
+    if kind.name == "module":
+        return "" if _returns_copies(facts, of) else "module"
+    if kind.is_known or (path == "self" and not _is_module_method(facts, of)):
+        return ""
+    last = path.rpartition(".")[2].partition("[")[0].lower()
+    if _NEITHER.search(last):
+        return ""
+    if _OPTIMIZERS.search(last):
+        return "optimizer"
+    if path == "self" or _MODULES.search(last) or _is_used_as_module(facts, path):
+        return "module"
+    return ""
+
+
+def _is_module_method(facts: FileFacts, node: ast.expr) -> bool:
+    owner = facts.scope_of(node).owner
+    if owner is None or not isinstance(owner.node, ast.ClassDef):
+        return False
+    return find_method(facts, owner, "state_dict") is None and any(
+        facts.is_module_class(each) for each in owner.node.bases
+    )
+
+
+def _returns_copies(facts: FileFacts, of: ast.expr) -> bool:
+    """Whether the class of a module of this project overrides `state_dict`: what that returns is not known."""
+    if not isinstance(of, ast.Name):
+        return False
+    for bound in facts.bindings(of):
+        if isinstance(bound.value, ast.Call) and (found := facts.definition(bound.value.func)) is not None:
+            return isinstance(found.scope.node, ast.ClassDef) and (
+                find_method(found.facts, found.scope, "state_dict") is not None
+            )
+    return False
+
+
+def _is_used_as_module(facts: FileFacts, path: str) -> bool:
+    """Whether what only modules have is asked of a place anywhere in the file."""
+    for scope in facts.functions:
+        for node in scope.nodes(ast.Attribute):
+            if node.attr in _USES_OF_MODULES and path_of(node.value) == path:
+                return True
+    return False
+
+
+def _of_comprehension(facts: FileFacts, node: ast.DictComp, depth: int) -> list[Kept]:
+    """`{k: v.cpu() for k, v in model.state_dict().items()}`: the values are the model's own, but for a move."""
+    if len(node.generators) != 1:
+        return []
+    loop = node.generators[0]
+    value, methods = strip_calls(node.value, *_KEEPING)
+    of = method_call(loop.iter, "items")
+    if of is not None and isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
+        wanted = loop.target.elts[1]
+        if not (isinstance(value, ast.Name) and isinstance(wanted, ast.Name) and value.id == wanted.id):
+            return []
+    else:
+        of = loop.iter if method_call(loop.iter, "keys") is None else method_call(loop.iter, "keys")
+        same = isinstance(value, ast.Subscript) and of is not None and _is_same(value.value, of)
+        if not same:
+            return []
+    if _copies(node.value):
+        return []
+    moved = any(each in _COPIED_ON_GPU for each in methods)
+    return [
+        dataclasses.replace(each, call=node, copied_on_gpu=moved or each.copied_on_gpu)
+        for each in kept_in(facts, of, depth + 1)
+        if not each.suffix
+    ]
+
+
+def _is_same(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions are the same place, or the state of the same place."""
+    first, second = method_call(one, "state_dict") or one, method_call(other, "state_dict") or other
+    return path_of(first) is not None and path_of(first) == path_of(second)
+
+
+def _copies(node: ast.expr) -> bool:
+    """Whether a move in a chain of methods copies for sure, or changes the type and so may well."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and called_name(each) == "to":
+            if is_true(keyword(each, "copy")) or keyword(each, "dtype") is not None:
+                return True
+            if any(isinstance(one, ast.Attribute) and path_of(one.value) == "torch" for one in each.args):
+                return True
+        if isinstance(each, ast.Call) and called_name(each) == "numpy" and method_call(each.func, "copy"):
+            return True
+    return False
+
+
+def is_module(facts: FileFacts, node: ast.expr, path: str) -> bool:
+    """Whether a place is a module: by its kind, or by its name and what is asked of it in this file."""
+    kind = facts.kind_of(node)
+    if kind.is_known:
+        return kind.name == "module"
+    last = path.rpartition(".")[2].partition("[")[0].lower()
+    if _NEITHER.search(last) or _OPTIMIZERS.search(last) or path == "self":
+        return False
+    return bool(_MODULES.search(last)) and _is_used_as_module(facts, path)

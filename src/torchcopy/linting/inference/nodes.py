@@ -1,0 +1,113 @@
+"""Small questions about nodes of a syntax tree, and which of their fields lead to further nodes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+ScopeNode = ast.Module | ast.ClassDef | FunctionNode
+Loop = ast.For | ast.AsyncFor | ast.While
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+SCOPES = (ast.Module, ast.ClassDef, *FUNCTIONS)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+_NO_NODES = {"ctx", "op", "ops", "type_comment", "lineno", "type_ignores", "level", "conversion", "kind", "simple"}
+
+
+class _ChildFields(dict[type, tuple[str, ...]]):
+    """The fields of each class of node that may hold nodes worth a visit, found at first use."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        names: tuple[str, ...] = getattr(kind, "_fields", ())
+        if kind in (ast.Name, ast.Constant, ast.alias, ast.Global, ast.Nonlocal):
+            names = ()
+        found = tuple(name for name in names if name not in _NO_NODES)
+        self[kind] = found
+        return found
+
+
+CHILD_FIELDS = _ChildFields()
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below `node`, in the order of the source."""
+    below: list[ast.AST] = []
+    for field in CHILD_FIELDS[type(node)]:
+        value = getattr(node, field, None)
+        if type(value) is list:
+            below += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST):
+            below.append(value)
+    return below
+
+
+def walk(node: ast.AST, *, into_functions: bool = False) -> Iterator[ast.AST]:
+    """`node` and all below it in the order of the source; functions and classes inside are given, not entered."""
+    waiting = [node]
+    while waiting:
+        at = waiting.pop()
+        yield at
+        if into_functions or at is node or not isinstance(at, SCOPES):
+            waiting += reversed(children(at))
+
+
+def path_of(node: ast.AST | None) -> str | None:
+    """How a place is written: `best`, `self.model`, `ckpt['model']`; nothing for what is not a fixed place."""
+    parts: list[str] = []
+    while True:
+        if isinstance(node, ast.Name):
+            return node.id + "".join(reversed(parts))
+        if isinstance(node, ast.Attribute):
+            parts.append(f".{node.attr}")
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            parts.append(f"[{node.slice.value!r}]")
+        else:
+            return None
+        node = node.value
+
+
+def method_call(node: ast.AST | None, *names: str) -> ast.expr | None:
+    """What a method with one of these names is called on: `x` of `x.name(…)`; nothing for other nodes."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
+        return node.func.value
+    return None
+
+
+def called_name(call: ast.Call) -> str:
+    """The last name of what is called: `step` of `self.optimizer.step()`."""
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """What a call gives for a keyword."""
+    return next((each.value for each in call.keywords if each.arg == name), None)
+
+
+def arguments(call: ast.Call) -> list[ast.expr]:
+    """All that is given to a call, `*` and `**` without their stars."""
+    given = [each.value if isinstance(each, ast.Starred) else each for each in call.args]
+    return given + [each.value for each in call.keywords]
+
+
+def is_true(node: ast.expr | None) -> bool:
+    """Whether an expression is the constant `True`."""
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def strip_calls(node: ast.expr, *names: str) -> tuple[ast.expr, list[str]]:
+    """`v` and `["detach", "cpu"]` of `v.detach().cpu()`, for methods of these names only."""
+    seen: list[str] = []
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
+            seen.append(node.func.attr)
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr in names:
+            seen.append(node.attr)
+            node = node.value
+        else:
+            return node, seen[::-1]

@@ -1,0 +1,187 @@
+"""What a function of the project does, told once: what it returns, whether it trains or waits for a device."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from typing import TYPE_CHECKING
+
+from .kinds import UNKNOWN, Kind, joined
+from .nodes import called_name, strip_calls
+from .scopes import Scope
+
+if TYPE_CHECKING:
+    from .file_facts import FileFacts
+
+_DEEPEST = 4  # calls of calls
+_WAITS = ("synchronize", "item", "wait", "barrier")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Definition:
+    """A function or class, in this file or another of the project."""
+
+    facts: FileFacts
+    scope: Scope
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Summary:
+    """What calling a function does.
+
+    Attributes:
+        returns: the kind of its result.
+        parts: the kinds of the parts, where it returns a tuple.
+        steps: it lets an optimizer take a step, or calls something that does.
+        backward: it runs a backward.
+        synchronises: it waits for a device.
+    """
+
+    returns: Kind = UNKNOWN
+    parts: tuple[Kind, ...] = ()
+    steps: bool = False
+    backward: bool = False
+    synchronises: bool = False
+
+
+def find_definition(facts: FileFacts, node: ast.AST) -> Definition | None:
+    """What a name, `self.method` or `module.name` stands for, in this file or one it imports from."""
+    if isinstance(node, ast.Name):
+        bound = facts.bindings(node)
+        if len(bound) == 1 and bound[0].how == "definition":
+            return Definition(facts, facts.scope_of(bound[0].node))
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        scope = facts.scope_of(node)
+        if scope.owner is not None and node.value.id == scope.self_name:
+            return find_method(facts, scope.owner, node.attr)
+    name = facts.resolve(node)
+    if name:
+        return _imported(facts, name)
+    return _of_object(facts, node) if isinstance(node, ast.Attribute) else None
+
+
+def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
+    """A method of an object that is made, once, by calling a class of the project."""
+    match node.value:
+        case ast.Name():
+            bound = facts.bindings(node.value)
+        case ast.Attribute():
+            bound = facts.attribute_bindings(node.value)
+        case _:
+            return None
+    made = [each.value for each in bound if not (isinstance(each.value, ast.Constant) and each.value.value is None)]
+    if (
+        len(made) != 1
+        or not isinstance(made[0], ast.Call)
+        or not isinstance(made[0].func, ast.Name | ast.Attribute)
+    ):
+        return None
+    if isinstance(made[0].func, ast.Attribute) and not facts.resolve(made[0].func):
+        return None
+    found = find_definition(facts, made[0].func)
+    if found is None or not isinstance(found.scope.node, ast.ClassDef):
+        return None
+    return find_method(found.facts, found.scope, node.attr)
+
+
+def find_method(facts: FileFacts, owner: Scope, name: str, depth: int = 0) -> Definition | None:
+    """A method of a class or of the classes it derives from."""
+    for each in owner.inner:
+        if each.name == name:
+            return Definition(facts, each)
+    if depth < _DEEPEST and isinstance(owner.node, ast.ClassDef):
+        for base in owner.node.bases:
+            found = find_definition(facts, base)
+            if found is not None and isinstance(found.scope.node, ast.ClassDef) and found.scope is not owner:
+                method = find_method(found.facts, found.scope, name, depth + 1)
+                if method is not None:
+                    return method
+    return None
+
+
+def _imported(facts: FileFacts, name: str, depth: int = 0) -> Definition | None:
+    module, _, last = name.rpartition(".")
+    if not module.strip("."):
+        module = module + "." if module else ""
+    if name.startswith(".") and name.count(".") == len(name) - len(last):
+        module = name[: len(name) - len(last)]
+    if not module:
+        return None
+    other = facts.project.find(module, facts.source.path)
+    if other is None or depth > _DEEPEST:
+        return None
+    bound = other.module.bindings.get(last, [])
+    if len(bound) != 1:
+        return None
+    if bound[0].how == "definition":
+        return Definition(other, other.scope_of(bound[0].node))
+    if bound[0].how == "import" and last in other.imports:
+        return _imported(other, other.imports[last], depth + 1)
+    return None
+
+
+def summarise(found: Definition, depth: int = 0) -> Summary:
+    """The summary of a function; of a class that of its `__init__`. One that calls itself is not followed again."""
+    facts, scope = found.facts, found.scope
+    known = facts.summaries
+    if scope.node in known:
+        return known[scope.node]
+    known[scope.node] = Summary()
+    if isinstance(scope.node, ast.ClassDef) or depth > _DEEPEST:
+        return known[scope.node]
+    steps = backward = synchronises = False
+    for call in scope.nodes(ast.Call):
+        name = called_name(call)
+        if name == "step" and is_optimizer_step(facts, call):
+            steps = True
+        elif name in ("backward", "manual_backward"):
+            backward = True
+        elif name in _WAITS:
+            synchronises = True
+        elif name.endswith("_") and isinstance(call.func, ast.Attribute) and _is_parameter(facts, call.func.value):
+            steps = True
+        else:
+            inner = facts.definition(call.func)
+            if inner is not None and inner.scope.is_function:
+                below = summarise(inner, depth + 1)
+                steps |= below.steps
+                backward |= below.backward
+                synchronises |= below.synchronises
+    returns, parts = _returned(facts, scope)
+    known[scope.node] = Summary(returns, parts, steps, backward, synchronises)
+    return known[scope.node]
+
+
+def _is_parameter(facts: FileFacts, node: ast.expr) -> bool:
+    inner, _ = strip_calls(node, "data", "detach")
+    return facts.kind_of(inner).name == "parameter"
+
+
+def _returned(facts: FileFacts, scope: Scope) -> tuple[Kind, tuple[Kind, ...]]:
+    if isinstance(scope.node, ast.Lambda):
+        return facts.kind_of(scope.node.body), ()
+    if scope.has(ast.Yield, ast.YieldFrom) or isinstance(scope.node, ast.AsyncFunctionDef):
+        return UNKNOWN, ()
+    values = [each.value for each in scope.nodes(ast.Return) if each.value is not None]
+    if not values:
+        return UNKNOWN, ()
+    if all(isinstance(each, ast.Tuple) for each in values):
+        rows = [[facts.kind_of(one) for one in each.elts] for each in values if isinstance(each, ast.Tuple)]
+        if len({len(row) for row in rows}) == 1:
+            return Kind("list"), tuple(joined(list(column)) for column in zip(*rows, strict=True))
+        return Kind("list"), ()
+    return joined([facts.kind_of(each) for each in values]), ()
+
+
+def is_optimizer_step(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether a call of `step` is an optimizer's: by its kind, its name, or being a scaler's that is given one."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    of = call.func.value
+    while isinstance(of, ast.Subscript):
+        of = of.value
+    last = of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")
+    lower = last.lower()
+    if any(word in lower for word in ("opt", "scaler", "adam", "sgd", "engine")):
+        return "sched" not in lower
+    return facts.kind_of(of).name == "optimizer"

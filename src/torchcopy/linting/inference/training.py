@@ -1,0 +1,158 @@
+"""What changes the weights of a model in place: a step of its optimizer, a call that trains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from .nodes import arguments, called_name, method_call, path_of, strip_calls, walk
+from .summaries import is_optimizer_step
+
+if TYPE_CHECKING:
+    from .file_facts import FileFacts
+
+_TRAINS = re.compile(
+    r"(^|_)(train(er|ing)?|fit|finetune|learn|optimi[sz]e|update|epoch|do_step|train_?(step|batch|epoch|loop|iter|model))(_|$)"
+)
+_TRAINS_NOTHING = re.compile(
+    r"eval|valid|test|log|lr|sched|progress|bar|stat|metric|loader|data|meter|print|config|param|mode|set_|get_|is_|"
+    r"best|early|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target"
+)
+_TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experiment|client|strategy")
+_CAMEL = re.compile(r"([a-z0-9])([A-Z])")
+_AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
+_MODE_ARGUMENTS = 1
+_UNWRAPS = ("unwrap_model", "unwrap", "de_parallel", "getattr")
+
+
+def module_path(node: ast.AST | None) -> str | None:
+    """Where a module is written, without the wrapper around it: `model` for `model.module`."""
+    path = path_of(node)
+    if path is None:
+        if isinstance(node, ast.Call) and node.args and called_name(node) in _UNWRAPS:
+            return module_path(node.args[0])
+        return None
+    return path.removesuffix(".module").removesuffix("._orig_mod")
+
+
+def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
+    """Whether `call` writes new weights into the module that is written `module`."""
+    name = called_name(call)
+    if name == "step":
+        return is_optimizer_step(facts, call) and _may_train(facts, call, module)
+    if name in ("load_state_dict", "state_dict", "backward", "zero_grad", "eval", "parameters"):
+        return False
+    found = facts.definition(call.func)
+    trains = found is not None and found.scope.is_function and facts.summary(found).steps
+    if not trains:
+        trains = _sounds_like_training(call, name, found is not None)
+    return trains and _may_concern(facts, call, module)
+
+
+def _sounds_like_training(call: ast.Call, name: str, is_known: bool) -> bool:
+    lower = _CAMEL.sub(r"\1_\2", name).lower()
+    if not _TRAINS.search(lower) or _TRAINS_NOTHING.search(lower):
+        return False
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+    receiver_name = (path_of(receiver) or "").lower().rpartition(".")[2]
+    if lower == "train" and receiver is not None and len(arguments(call)) <= _MODE_ARGUMENTS:
+        return bool(_TRAINERS.search(receiver_name))
+    if lower in ("update", "epoch", "learn", "optimize"):
+        if _AVERAGES.search(receiver_name):
+            return False
+        given = [(path_of(each) or "").lower() for each in arguments(call)]
+        return bool(_TRAINERS.search(receiver_name)) or any(re.search(r"optim|model$|net$", each) for each in given)
+    if receiver is None and not is_known:
+        return bool(call.args or call.keywords)
+    return True
+
+
+def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
+    """Whether a call that trains trains this module: given it or an optimizer, or given no module at all."""
+    given = [path for each in arguments(call) if (path := path_of(each)) is not None]
+    if isinstance(call.func, ast.Attribute):
+        receiver = path_of(call.func.value)
+        if receiver is None or module == receiver or module.startswith(f"{receiver}."):
+            return True
+        if receiver == "self" or _TRAINERS.search(receiver.lower()):
+            return True
+    if any(module == each or module.startswith(f"{each}.") or each.startswith(f"{module}.") for each in given):
+        return True
+    if any("opt" in each.lower() for each in given):
+        return True
+    others = [each for each in arguments(call) if facts.kind_of(each).name == "module"]
+    return not others and not any(re.search(r"model|net(work)?$", each) for each in given)
+
+
+def _may_train(facts: FileFacts, call: ast.Call, module: str) -> bool:
+    """Whether the optimizer of a step may hold the parameters of this module: not if it holds another's."""
+    optimizer = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if isinstance(optimizer, ast.Name):
+        bound = facts.bindings(optimizer)
+    elif isinstance(optimizer, ast.Attribute):
+        bound = facts.attribute_bindings(optimizer)
+    else:
+        return True
+    owners: set[str] = set()
+    for each in bound:
+        if not isinstance(each.value, ast.Call):
+            return True
+        found = _parameter_owners(each.value)
+        if not found:
+            return True
+        owners |= found
+    if not owners or any(each == module or _is_within(each, module) or _is_within(module, each) for each in owners):
+        return True
+    last = module.rpartition(".")[2]
+    if any(each.rpartition(".")[2] == last for each in owners):
+        return True
+    return not all(_are_apart(facts, optimizer, each, module) for each in owners)
+
+
+def _are_apart(facts: FileFacts, near: ast.AST, one: str, other: str) -> bool:
+    """Whether two places were each made by one constructor, neither given the other."""
+    scope = facts.scope_of(near)
+    for path, second in ((one, other), (other, one)):
+        bound = facts.bindings_of_path(scope, path)
+        if len(bound) != 1 or not isinstance(bound[0].value, ast.Call):
+            return False
+        if any(path_of(each) == second for each in walk(bound[0].value)):
+            return False
+    return True
+
+
+def _is_within(inner: str, outer: str) -> bool:
+    return inner.startswith((f"{outer}.", f"{outer}["))
+
+
+def _parameter_owners(call: ast.Call) -> set[str]:
+    """The modules whose `parameters()` a constructor of an optimizer is given."""
+    owners: set[str] = set()
+    for node in walk(call, into_functions=True):
+        if isinstance(node, ast.Attribute) and node.attr in ("parameters", "named_parameters"):
+            path = module_path(node.value)
+            if path is None:
+                return set()
+            owners.add(path)
+    return owners
+
+
+def written_module(facts: FileFacts, call: ast.Call) -> str | None:
+    """The module whose parameter an in-place method writes: of `p.data.add_(…)` in a loop over them."""
+    name = called_name(call)
+    if not name.endswith("_") or name.endswith("__") or not isinstance(call.func, ast.Attribute):
+        return None
+    inner, _ = strip_calls(call.func.value, "data", "detach", "view")
+    root: ast.expr = inner
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return None
+    for bound in facts.bindings(root):
+        if bound.how == "element" and bound.value is not None:
+            for node in walk(bound.value):
+                owner = method_call(node, "parameters", "named_parameters")
+                if owner is not None:
+                    return module_path(owner)
+    return None

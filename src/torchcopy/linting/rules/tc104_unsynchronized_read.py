@@ -1,0 +1,195 @@
+"""TC104: a copy to the host that was not waited for, read before anything waits for the device."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+
+from ..findings import Finding
+from ..inference.file_facts import FileFacts
+from ..inference.flow import Flow
+from ..inference.nodes import arguments, called_name, is_true, keyword, path_of, walk
+from ..inference.scopes import Scope
+
+CODE = "TC104"
+NEEDS = ("non_blocking=True",)
+
+_WAITS = ("synchronize", "wait", "wait_stream", "wait_event", "barrier", "result", "join", "wait_until_finished")
+_BLOCKING = ("item", "tolist", "cpu")
+_READS = frozenset(
+    """
+    item tolist sum mean max min any all argmax argmin nonzero unique sort topk std var norm eq ne lt le gt ge
+    equal softmax sigmoid exp log clone copy astype round masked_select index_select
+    """.split()
+)
+_READ_BY = ("print", "int", "float", "bool", "list", "sorted", "sum", "max", "min", "str", "repr", "any", "all")
+_SAME_MEMORY = frozenset(
+    "numpy view reshape squeeze unsqueeze flatten detach contiguous permute float double half bool long int".split()
+)
+"""What reads nothing, or nothing where the type is right already."""
+_JOINS = ("cat", "stack", "vstack", "hstack", "concatenate", "equal", "allclose", "where", "save")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pending:
+    """A place that holds a copy which may not have arrived, and the call that made it."""
+
+    place: str
+    copy: ast.Call
+
+
+class _HostCopies(Flow[Pending]):
+    """Follows host copies to the first read."""
+
+    def __init__(self, facts: FileFacts, scope: Scope) -> None:
+        super().__init__()
+        self.facts = facts
+        self.scope = scope
+        self.found: dict[ast.AST, ast.Call] = {}
+
+    def visit(self, node: ast.AST, facts: frozenset[Pending]) -> frozenset[Pending]:
+        """Waits and reads, in the order in which they are evaluated; then what is bound."""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+            return facts
+        for each in reversed(list(walk(node))):
+            facts = self._evaluated(each, facts)
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign | ast.Return) else None
+        made = self._pending(value, facts) if value is not None else frozenset[ast.Call]()
+        for each in walk(node):
+            if isinstance(each, ast.Name | ast.Attribute | ast.Subscript) and type(each.ctx) is ast.Store:
+                place = path_of(each)
+                facts = frozenset(one for one in facts if one.place != place)
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                place = path_of(target)
+                if place is not None:
+                    facts |= {Pending(place, call) for call in made}
+        return facts
+
+    def _pending(self, node: ast.expr, facts: frozenset[Pending]) -> frozenset[ast.Call]:
+        """The copies that a value may still wait for: it is one, or shares its memory."""
+        while (
+            isinstance(node, ast.Call)
+            and called_name(node) in _SAME_MEMORY
+            and isinstance(node.func, ast.Attribute)
+        ):
+            node = node.func.value
+        if isinstance(node, ast.Call) and _is_host_copy(self.facts, node):
+            return frozenset({node})
+        if isinstance(node, ast.Subscript) and path_of(node) is None:
+            node = node.value
+        path = path_of(node)
+        return frozenset(each.copy for each in facts if path is not None and _is_part(path, each.place))
+
+    def _evaluated(self, node: ast.AST, facts: frozenset[Pending]) -> frozenset[Pending]:
+        match node:
+            case ast.Call():
+                return self._called(node, facts)
+            case ast.Compare(left=left, comparators=others, ops=ops) if not isinstance(ops[0], ast.Is | ast.IsNot):
+                self._read([left, *others], node, facts)
+            case ast.BinOp(left=left, right=right):
+                self._read([left, right], node, facts)
+            case ast.FormattedValue(value=value):
+                self._read([value], value, facts)
+            case ast.If(test=value) | ast.While(test=value):
+                self._read([value], node, facts)
+        return facts
+
+    def _called(self, call: ast.Call, facts: frozenset[Pending]) -> frozenset[Pending]:
+        name = called_name(call)
+        receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if name in _WAITS or "sync" in name.lower() or "wait" in name.lower():
+            return frozenset()
+        pending = self._pending(receiver, facts) if receiver is not None else frozenset[ast.Call]()
+        if pending and name in _READS and receiver is not None:
+            self._report(pending, call)
+            return facts
+        if name in _BLOCKING or (name in ("to", "copy_") and _is_blocking_host_copy(call)):
+            return frozenset()  # waits for the stream, and so for what was queued before
+        dotted = self.facts.resolve(call.func)
+        joins = dotted.startswith("torch.") and name in _JOINS
+        if dotted.startswith("numpy.") or joins or (isinstance(call.func, ast.Name) and name in _READ_BY):
+            given: list[ast.expr] = []
+            for each in arguments(call):
+                given += each.elts if isinstance(each, ast.List | ast.Tuple) else [each]
+            self._read(given, call, facts)
+            return facts
+        if name == "copy_" and _is_copy_into_host(self.facts, call) and (place := path_of(receiver)) is not None:
+            return facts | {Pending(place, call)}
+        found = self.facts.definition(call.func)
+        if found is not None and found.scope.is_function and self.facts.summary(found).synchronises:
+            return frozenset()
+        return facts
+
+    def _read(self, nodes: list[ast.expr], at: ast.AST, facts: frozenset[Pending]) -> None:
+        for each in nodes:
+            self._report(self._pending(each, facts), at)
+
+    def _report(self, copies: frozenset[ast.Call], at: ast.AST) -> None:
+        for copy in copies:
+            if copy not in self.found.values():
+                self.found[at] = copy
+
+
+def _is_part(path: str, place: str) -> bool:
+    return path == place or path.startswith(f"{place}[")
+
+
+def _is_host_copy(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether it is `x.to("cpu", non_blocking=True)`, of what is not on the host already."""
+    if not is_true(keyword(call, "non_blocking")) or not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr == "cpu":
+        return facts.kind_of(call.func.value).device != "cpu"
+    if call.func.attr != "to":
+        return False
+    target = call.args[0] if call.args else keyword(call, "device")
+    return _is_cpu(facts, target) and facts.kind_of(call.func.value).device != "cpu"
+
+
+def _is_cpu(facts: FileFacts, node: ast.expr | None) -> bool:
+    if isinstance(node, ast.Call) and facts.resolve(node.func) == "torch.device" and node.args:
+        node = node.args[0]
+    if isinstance(node, ast.Name):
+        bound = facts.bindings(node)
+        if len(bound) == 1 and bound[0].value is not None and not isinstance(bound[0].value, ast.Name):
+            return _is_cpu(facts, bound[0].value)
+    return isinstance(node, ast.Constant) and node.value == "cpu"
+
+
+def _is_copy_into_host(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether `buffer.copy_(x, non_blocking=True)` writes a pinned buffer of this function."""
+    if not is_true(keyword(call, "non_blocking")) or not isinstance(call.func, ast.Attribute) or not call.args:
+        return False
+    buffer = call.func.value
+    bound = facts.bindings(buffer) if isinstance(buffer, ast.Name) else []
+    pinned = len(bound) == 1 and any(
+        is_true(keyword(each, "pin_memory")) or called_name(each) == "pin_memory"
+        for each in ast.walk(bound[0].value or ast.Constant(0))
+        if isinstance(each, ast.Call)
+    )
+    return pinned and facts.kind_of(call.args[0]).device != "cpu"
+
+
+def _is_blocking_host_copy(call: ast.Call) -> bool:
+    if keyword(call, "non_blocking") is not None or not call.args:
+        return False
+    return isinstance(call.args[0], ast.Constant) and call.args[0].value == "cpu"
+
+
+def check(facts: FileFacts) -> Iterator[Finding]:
+    """Reads of host copies that may not have arrived."""
+    for scope in facts.functions:
+        if not any(is_true(keyword(call, "non_blocking")) for call in scope.nodes(ast.Call)):
+            continue
+        flow = _HostCopies(facts, scope)
+        flow.run(scope.body)
+        for read, copy in flow.found.items():
+            yield facts.source.finding(
+                CODE,
+                f"read before the copy of line {copy.lineno} has arrived: `non_blocking=True` to the host is not "
+                "waited for; synchronize before, or leave it out",
+                read if isinstance(read, ast.expr | ast.stmt) else copy,
+                also=[("copied here", copy.lineno)],
+            )

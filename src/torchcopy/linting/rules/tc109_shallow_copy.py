@@ -1,0 +1,261 @@
+"""TC109: a second name, a shallow copy or a list of parameters, kept as if it had values of its own.
+
+Each is followed to where the module is trained and what was kept is read; a name says that it was to be kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from ..findings import Finding
+from ..inference.file_facts import FileFacts
+from ..inference.flow import Flow
+from ..inference.kept_states import is_module
+from ..inference.nodes import called_name, method_call, path_of, strip_calls, walk
+from ..inference.scopes import Scope
+from ..inference.training import module_path, updates, written_module
+
+CODE = "TC109"
+NEEDS = ("copy.copy(", "target", "best_", "parameters()")
+
+_KEPT_MODULE = re.compile(r"(^|_)(best|old|prev|previous|initial|backup|snapshot)(_|$)")
+_KEPT_VALUES = re.compile(
+    r"(^|_)(best|old|prev|previous|initial|init|before|start|anchor|anchors|backup|snapshot|orig|original|saved|last|"
+    r"theta0|reference|stored)(_|$)|_old$|_before$"
+)
+_TARGET = re.compile(r"(^|_)target(_|$)|^target|_target$|_tgt$")
+_LISTS = ("list", "tuple", "dict", "OrderedDict")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shared:
+    """Something that shares the parameters of a module.
+
+    Attributes:
+        place: where it is kept.
+        module: whose parameters they are.
+        node: the expression to report.
+        what: `another module around the same parameters`, …
+        is_trained: the module was trained since.
+    """
+
+    place: str
+    module: str
+    node: ast.expr
+    what: str
+    is_trained: bool = False
+
+
+class _SharedParameters(Flow[Shared]):
+    """Follows what shares parameters through one function."""
+
+    def __init__(self, facts: FileFacts, scope: Scope) -> None:
+        super().__init__()
+        self.facts = facts
+        self.scope = scope
+        self.found: dict[ast.expr, tuple[Shared, ast.AST]] = {}
+
+    def visit(self, node: ast.AST, facts: frozenset[Shared]) -> frozenset[Shared]:
+        """Reads, then what is trained, then what is bound."""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+            return facts
+        if facts:
+            self._reads(node, facts)
+            for each in walk(node):
+                if isinstance(each, ast.Call):
+                    facts = self._trained(each, facts)
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        for each in walk(node):
+            if isinstance(each, ast.Name | ast.Attribute) and type(each.ctx) is ast.Store:
+                path = path_of(each)
+                facts = frozenset(one for one in facts if path not in (one.place, one.module))
+        for target in targets:
+            place = path_of(target)
+            if place is not None and isinstance(node, ast.Assign):
+                made = _shared(self.facts, place, node.value)
+                facts |= {made} if made is not None else frozenset()
+        return facts
+
+    def _reads(self, node: ast.AST, facts: frozenset[Shared]) -> None:
+        trained = {each.place: each for each in facts if each.is_trained}
+        if not trained:
+            return
+        for each in walk(node):
+            if isinstance(each, ast.Name | ast.Attribute) and type(each.ctx) is ast.Load:
+                path = path_of(each)
+                if path in trained and not self._is_no_read(each):
+                    shared = trained[path]
+                    self.found.setdefault(shared.node, (shared, each))
+
+    def _is_no_read(self, node: ast.expr) -> bool:
+        """Whether a name is only asked whether it is `None`."""
+        above = self.facts.parent(node)
+        return isinstance(above, ast.Compare) and isinstance(above.ops[0], ast.Is | ast.IsNot)
+
+    def _trained(self, call: ast.Call, facts: frozenset[Shared]) -> frozenset[Shared]:
+        modules = {each.module for each in facts if not each.is_trained}
+        written = written_module(self.facts, call)
+        trained = {
+            module
+            for module in modules
+            if updates(self.facts, call, module) or (written is not None and module == written)
+        }
+        if called_name(call) == "load_state_dict" and isinstance(call.func, ast.Attribute):
+            trained |= modules & {module_path(call.func.value) or ""}
+        if not trained:
+            return facts
+        return frozenset(
+            dataclasses.replace(each, is_trained=True) if each.module in trained else each for each in facts
+        )
+
+
+def _last_name(place: str) -> str:
+    return place.rpartition(".")[2].partition("[")[0].lower()
+
+
+def _shared(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
+    """What an assignment keeps: a shallow copy, or what its name says to be kept for later."""
+    name = _last_name(place)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute | ast.Name) and len(value.args) == 1:
+        module = path_of(value.args[0])
+        if (
+            module is not None
+            and facts.resolve(value.func) == "copy.copy"
+            and is_module(facts, value.args[0], module)
+        ):
+            return Shared(place, module, value, f"another module around the parameters of `{module}`")
+    if _KEPT_MODULE.search(name) and (module := path_of(value)) is not None:
+        if not _KEPT_MODULE.search(_last_name(module)) and is_module(facts, value, module):
+            return Shared(place, module, value, f"a second name of `{module}`")
+        return None
+    if not _KEPT_VALUES.search(name):
+        return None
+    owner = _listed_parameters(value)
+    if owner is None:
+        return None
+    return Shared(place, owner, value, f"the parameters of `{owner}` themselves")
+
+
+def _listed_parameters(node: ast.expr) -> str | None:
+    """The module of `list(m.parameters())`, `[p.data for p in m.parameters()]`, `dict(m.named_parameters())`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _LISTS and node.args:
+        return _owner(node.args[0])
+    if isinstance(node, ast.ListComp | ast.DictComp) and len(node.generators) == 1:
+        loop = node.generators[0]
+        value, _ = strip_calls(node.elt if isinstance(node, ast.ListComp) else node.value, "data", "detach", "view")
+        names = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+        if isinstance(value, ast.Name) and isinstance(names[-1], ast.Name) and names[-1].id == value.id:
+            return _owner(loop.iter)
+    return None
+
+
+def _owner(node: ast.expr) -> str | None:
+    of = method_call(node, "parameters", "named_parameters")
+    return None if of is None else module_path(of)
+
+
+def check(facts: FileFacts) -> Iterator[Finding]:
+    """Shallow copies and second names of modules, and lists of parameters, that were to keep values."""
+    text = facts.source.text
+    for scope in facts.functions:
+        if scope.body and any(_may_share(facts, node) for node in scope.nodes(ast.Assign)):
+            flow = _SharedParameters(facts, scope)
+            flow.run(scope.body)
+            for shared, read in flow.found.values():
+                line = getattr(read, "lineno", 0)
+                yield facts.source.finding(
+                    CODE,
+                    f"`{shared.place}` is {shared.what}: after the training its values in line {line} are the new "
+                    "ones; keep a copy",
+                    shared.node,
+                    also=[("read here", line)],
+                )
+    if "copy.copy(" in text:
+        yield from _shallow_modules(facts)
+    if "target" in text:
+        yield from _targets(facts)
+
+
+def _may_share(facts: FileFacts, node: ast.Assign) -> bool:
+    place = path_of(node.targets[0])
+    return place is not None and _shared(facts, place, node.value) is not None
+
+
+def _shallow_modules(facts: FileFacts) -> Iterator[Finding]:
+    """`self.target = copy.copy(model)`: the same parameters, whichever method trains them."""
+    if not any(word in facts.source.text for word in ("optimizer", ".step(", ".backward(")):
+        return
+    for scope in facts.functions:
+        for call in scope.nodes(ast.Call):
+            if facts.resolve(call.func) != "copy.copy" or len(call.args) != 1:
+                continue
+            module = path_of(call.args[0])
+            above = facts.parent(call)
+            if module is None or not isinstance(above, ast.Assign) or not is_module(facts, call.args[0], module):
+                continue
+            place = path_of(above.targets[0])
+            if place is None or "." not in place or _gets_own_parameters(scope, place):
+                continue
+            yield facts.source.finding(
+                CODE,
+                f"`copy.copy` makes a second module around the parameters of `{module}`: both are trained; "
+                f"`copy.deepcopy({module})` has its own",
+                call,
+            )
+
+
+def _gets_own_parameters(scope: Scope, place: str) -> bool:
+    """Whether parameters, or the tables of them, are put into the copy."""
+    for node in scope.nodes(ast.Attribute):
+        if node.attr in ("_parameters", "_modules", "_buffers", "__dict__") and path_of(node.value) == place:
+            return True
+    return any(
+        type(node.ctx) is ast.Store and path_of(node.value) == place for node in scope.nodes(ast.Attribute)
+    ) or any(
+        called_name(call) in ("setattr", "__setattr__", "register_parameter") and place in map(path_of, call.args)
+        for call in scope.nodes(ast.Call)
+    )
+
+
+def _targets(facts: FileFacts) -> Iterator[Finding]:
+    """`self.target_net = self.q_net`: the target network is the network that is trained."""
+    for scope in facts.functions:
+        for node in scope.nodes(ast.Assign):
+            place, module = path_of(node.targets[0]), path_of(node.value)
+            if place is None or module is None or not _TARGET.search(_last_name(place)):
+                continue
+            if _TARGET.search(_last_name(module)) or not _is_network_name(_last_name(place)):
+                continue
+            if facts.kind_of(node.value).name != "module":
+                continue
+            bound = facts.bindings_of_path(scope, place)
+            others = [each for each in bound if not _is_none(each.value)]
+            if len(others) == 1 and _is_synchronised(facts, place):
+                yield facts.source.finding(
+                    CODE,
+                    f"`{place}` is a second name of `{module}` and is trained with it; "
+                    f"a target network is a copy: `copy.deepcopy({module})`",
+                    node.value,
+                )
+
+
+def _is_network_name(name: str) -> bool:
+    return bool(re.search(r"net|model|critic|actor|policy|_q|q_|encoder|value", name)) or name == "target"
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_synchronised(facts: FileFacts, place: str) -> bool:
+    """Whether the target is evaluated, or at times given the values of the other: it is meant to be behind."""
+    for scope in facts.functions:
+        for call in scope.nodes(ast.Call):
+            if path_of(call.func) == place:
+                return True
+            if called_name(call) == "load_state_dict" and path_of(getattr(call.func, "value", None)) == place:
+                return True
+    return False

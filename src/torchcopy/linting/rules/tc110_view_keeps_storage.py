@@ -1,0 +1,106 @@
+"""TC110: a small view that is saved or kept: the whole storage of its base goes with it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..findings import Finding, Fix
+from ..inference.file_facts import FileFacts
+from ..inference.losses import Kept, repeats
+from ..inference.nodes import called_name, path_of
+from ..inference.scopes import Scope
+
+CODE = "TC110"
+NEEDS = ("torch.save(", ".append(")
+
+_SMALL = 16  # rows at most, of a slice that is called small
+_JOINS = ("cat", "stack", "concat", "concatenate", "vstack", "hstack", "sum", "mean")
+
+
+def check(facts: FileFacts) -> Iterator[Finding]:
+    """Views given to `torch.save`, and small slices listed for longer than their base lives."""
+    text = facts.source.text
+    if "torch" not in text:
+        return
+    saves = "torch.save(" in text
+    for scope in facts.functions:
+        for call in scope.nodes(ast.Call):
+            name = called_name(call)
+            if saves and name == "save" and call.args and facts.resolve(call.func) == "torch.save":
+                for view in _saved(call.args[0]):
+                    if _is_part(facts, view):
+                        yield _finding(facts, view, "`torch.save` writes the whole storage of")
+            elif name == "append" and len(call.args) == 1 and isinstance(call.args[0], ast.Subscript):
+                view = call.args[0]
+                if _is_small(view) and _is_part(facts, view) and _outlives(facts, scope, call, view):
+                    yield _finding(facts, view, "this view keeps the whole storage of")
+
+
+def _saved(node: ast.expr) -> list[ast.Subscript]:
+    """The views in what is saved."""
+    if isinstance(node, ast.Dict):
+        return [each for each in node.values if isinstance(each, ast.Subscript)]
+    if isinstance(node, ast.List | ast.Tuple):
+        return [each for each in node.elts if isinstance(each, ast.Subscript)]
+    return [node] if isinstance(node, ast.Subscript) else []
+
+
+def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
+    """Whether it is a view of a tensor by basic indexing that leaves something out, and so not a copy."""
+    kind = facts.kind_of(node.value)
+    if not kind.is_tensor:
+        return False
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    smaller = False
+    for part in parts:
+        if isinstance(part, ast.Slice):
+            smaller = smaller or part.lower is not None or part.upper is not None
+        elif facts.kind_of(part).name == "number" and not (isinstance(part, ast.Constant) and _is_truth(part)):
+            smaller = True
+        elif not (isinstance(part, ast.Constant) and (part.value is None or part.value is Ellipsis)):
+            return False
+    return smaller
+
+
+def _is_truth(part: ast.Constant) -> bool:
+    return isinstance(part.value, bool)
+
+
+def _is_small(node: ast.Subscript) -> bool:
+    """Whether a slice takes at most a few rows, by a number that is written there."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return any(
+        isinstance(part, ast.Slice)
+        and part.lower is None
+        and isinstance(part.upper, ast.Constant)
+        and isinstance(part.upper.value, int)
+        and 0 < part.upper.value <= _SMALL
+        for part in parts
+    )
+
+
+def _outlives(facts: FileFacts, scope: Scope, call: ast.Call, view: ast.Subscript) -> bool:
+    """Whether the list goes on behind the round in which the base was made, and is not joined into one tensor."""
+    keeper = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if keeper is None or not isinstance(view.value, ast.Name):
+        return False
+    loops = facts.loops(call)
+    made = [facts.loops(each.node) for each in scope.bindings.get(view.value.id, []) if each.how == "value"]
+    if not loops or not made or not all(loops[0] in each for each in made):
+        return False
+    if not repeats(facts, scope, Kept(view, call, keeper, False, frozenset())):
+        return False
+    for other in facts.functions:
+        for join in other.nodes(ast.Call):
+            if called_name(join) in _JOINS and any(path_of(each) == keeper for each in join.args):
+                return False
+    return True
+
+
+def _finding(facts: FileFacts, view: ast.Subscript, what: str) -> Finding:
+    source = facts.source
+    text = source.segment(view)
+    base = source.segment(view.value)
+    fix = Fix((source.replace(view, f"{text}.clone()"),))
+    return source.finding(CODE, f"{what} `{base}`: copy the part, `{text}.clone()`", view, fix=fix)

@@ -1,0 +1,110 @@
+"""A run: files are found, those that are as they were are taken from the cache, the rest is checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from .cache import Cache
+from .files import FileToCheck, find_files
+from .project import module_path
+from .records import FileResult, FixedFile, LintReport, PlacedFinding, SkippedFile, UnusedComment
+from .result_texts import as_text, from_text
+from .settings import SettingsFinder
+from .wish import Wish
+
+if TYPE_CHECKING:
+    from .processes import CheckedFile
+
+
+def lint(
+    paths: Sequence[str],
+    *,
+    select: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
+    wish: Wish | None = None,
+    cache: bool = True,
+    cache_folder: str | None = None,
+    processes: int | None = None,
+) -> LintReport:
+    """Checks files, and those in folders.
+
+    Args:
+        paths: files and folders.
+        select: codes or beginnings of codes that are looked for, in place of those of the settings.
+        ignore: codes that are not looked for, beside those of the settings.
+        wish: which fixes are made, and whether they are written.
+        cache: whether what an earlier run has found is taken, and what this one finds is kept.
+        cache_folder: where; None for where caches of this user are.
+        processes: at most as many; None for as many as there are processors.
+
+    Raises:
+        InputError: a path, a code or the settings cannot be used. Nothing was written.
+    """
+    wish = wish or Wish()
+    module_path.cache_clear()  # files may have come and gone since an earlier run in this process
+    files = find_files(paths, SettingsFinder(select=select, ignore=ignore))
+    known: dict[str, FileResult] = {}
+    store = Cache(cache_folder) if cache else None
+    if store is not None:
+        store.load([file.path for file in files])
+        known = {file.path: result for file in files if (result := _known(store, file, wish)) is not None}
+    results = dict(known)
+    checked = _check([file for file in files if file.path not in known], wish, processes)
+    for each in checked:
+        results[each.file.path] = each.result
+        if store is not None and each.digest and each.status is not None and _is_worth_keeping(each.result):
+            store.keep(each.file.path, each.digest, each.status, each.file.codes, as_text(each.result))
+    if store is not None:
+        for each in checked:
+            store.keep_lookups(each.lookups)
+        store.save()
+    return _report([results[file.path] for file in files], cached=len(known))
+
+
+def _check(files: list[FileToCheck], wish: Wish, processes: int | None) -> list[CheckedFile]:
+    if not files:
+        return []
+    from .processes import check_files  # and the rules, which take as long to load as some files to check
+
+    return list(check_files(files, wish, processes))
+
+
+def _is_worth_keeping(result: FileResult) -> bool:
+    """Not what was found before a fix, or in spite of a fault of ours."""
+    return result.fixed is None and not any(each.is_error for each in result.skipped)
+
+
+def _known(store: Cache, file: FileToCheck, wish: Wish) -> FileResult | None:
+    """What the cache knows of a file, unless there is something to fix in it."""
+    text = store.result(file.path, file.codes)
+    result = None if text is None else from_text(text)
+    if result is None or wish.fixes == "none":
+        return result
+    return None if any(each.fixable and (each.safe or wish.unsafe) for each in result.findings) else result
+
+
+def _report(results: Sequence[FileResult], cached: int) -> LintReport:
+    return LintReport(
+        findings=tuple(_shown(finding) for result in results for finding in result.findings),
+        skipped=tuple(_shown(skipped) for result in results for skipped in result.skipped),
+        unused=tuple(_shown(comment) for result in results for comment in result.unused),
+        fixed=tuple(_shown(result.fixed) for result in results if result.fixed is not None),
+        files_read=sum(result.is_read for result in results),
+        files_skipped=sum(not result.is_read for result in results),
+        files_cached=cached,
+    )
+
+
+_Record = TypeVar("_Record", PlacedFinding, SkippedFile, UnusedComment, FixedFile)
+
+
+def _shown(record: _Record) -> _Record:
+    """The record with its path as it is shown: relative to the working directory where it lies below it."""
+    try:
+        relative = os.path.relpath(record.path)
+    except ValueError:  # another drive
+        return record
+    return record if relative.startswith("..") else dataclasses.replace(record, path=relative)

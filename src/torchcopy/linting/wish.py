@@ -1,0 +1,21 @@
+"""What a run is asked to do about what it finds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+Fixes = Literal["none", "shown", "written"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be done about what is found.
+
+    Attributes:
+        fixes: whether fixes are made, and written.
+        unsafe: whether fixes that may change what the program computes are among them.
+    """
+
+    fixes: Fixes = "none"
+    unsafe: bool = False

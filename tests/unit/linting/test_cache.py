@@ -1,0 +1,173 @@
+"""What is taken from the cache is what would be found; what cannot be used is done without."""
+
+import os
+import threading
+
+import pytest
+from lint_files import BAD, GOOD, fix, places, write
+
+from torchcopy.linting.running import lint
+from torchcopy.linting.wish import Wish
+
+IMPORTING = "from helper import shrink\n\n\ndef f(x):\n    return shrink(x).clone().detach()\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with a cache of the test's own; files look as if they were written long ago."""
+
+    def run(*paths, **options):
+        return lint([str(path) for path in paths], cache_folder=str(tmp_path / "cache"), processes=1, **options)
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "src").mkdir()
+    return tmp_path / "src"
+
+
+def cache_files(tmp_path):
+    return sorted((tmp_path / "cache").glob("*"))
+
+
+def test_the_second_run_finds_the_same_and_checks_nothing(run, folder, monkeypatch):
+    write(folder, one=BAD, two="print 'a'\n", three="y = 1  # torchcopy: ignore\n", four=GOOD)
+    first = run(folder)
+    monkeypatch.setattr("torchcopy.linting.running._check", lambda files, *_: [] if not files else 1 / 0)
+    second = run(folder)
+    assert (second.findings, second.skipped, second.unused) == (first.findings, first.skipped, first.unused)
+    assert (first.files_cached, second.files_cached) == (0, 4)
+    assert (second.files_read, second.files_skipped) == (3, 1)
+
+
+def test_another_content_of_the_same_size_and_times_is_seen(run, folder):
+    path = write(folder, one=BAD) / "one.py"
+    before = path.stat()
+    assert places(run(folder)) == [(2, "TC203")]
+    path.write_text(GOOD)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert places(run(folder)) == []
+
+
+def test_the_same_content_with_another_time_is_not_checked_again(run, folder):
+    path = write(folder, one=BAD) / "one.py"
+    run(folder)
+    os.utime(path, (1, 1))
+    assert run(folder).files_cached == 1
+
+
+def test_other_codes_are_looked_for_anew(run, folder):
+    write(folder, one=BAD)
+    assert places(run(folder, select=["TC101"])) == []
+    assert places(run(folder)) == [(2, "TC203")]
+    assert run(folder).files_cached == 1
+
+
+def test_a_file_is_checked_again_if_what_it_imports_has_changed(run, folder):
+    write(folder, one=IMPORTING, helper="def shrink(x):\n    return x / 2\n")
+    assert places(run(folder / "one.py")) == [(5, "TC203")]
+    assert run(folder / "one.py").files_cached == 1
+    write(folder, helper="def shrink(x):\n    return x / 4\n")
+    assert run(folder / "one.py").files_cached == 0
+    assert run(folder / "one.py").files_cached == 1
+
+
+def test_it_is_also_if_the_other_was_checked_alone_meanwhile(run, folder):
+    write(folder, one=IMPORTING, helper="def shrink(x):\n    return x / 2\n")
+    run(folder)
+    write(folder, helper="def shrink(x):\n    return x / 4\n")
+    run(folder / "helper.py")
+    assert run(folder / "one.py").files_cached == 0
+
+
+def test_it_is_also_if_a_module_appears_or_goes(run, folder):
+    write(folder, one=IMPORTING)
+    run(folder)
+    assert run(folder).files_cached == 1
+    write(folder, helper="def shrink(x):\n    return x / 2\n")
+    assert run(folder / "one.py").files_cached == 0
+    (folder / "helper.py").unlink()
+    assert run(folder / "one.py").files_cached == 0
+
+
+def test_modules_that_import_each_other_end(run, folder):
+    write(folder, one=IMPORTING, helper="from one import f\n\n\ndef shrink(x):\n    return f(x).clone().detach()\n")
+    first = run(folder)
+    second = run(folder)
+    assert second.findings == first.findings
+    assert second.files_cached == 2
+
+
+def test_what_can_be_fixed_is_checked_anew_to_be_fixed(run, folder):
+    path = write(folder, one=BAD, two=GOOD) / "one.py"
+    run(folder)
+    report = run(folder, wish=Wish("written"))
+    assert path.read_text() == GOOD
+    assert (report.files_cached, len(report.fixed)) == (1, 1)
+    assert run(folder).findings == ()
+
+
+def test_a_broken_cache_is_replaced(run, folder, tmp_path):
+    write(folder, one=BAD)
+    run(folder)
+    (file,) = cache_files(tmp_path)
+    for content in (b"no database", b"", file.read_bytes()[: file.stat().st_size // 2], os.urandom(9_000)):
+        file.write_bytes(content)
+        assert places(run(folder)) == [(2, "TC203")]
+    assert places(run(folder)) == [(2, "TC203")]
+    assert run(folder).files_cached == 1
+
+
+def test_a_broken_row_is_as_good_as_none(run, folder, tmp_path):
+    import sqlite3
+
+    write(folder, one=BAD)
+    (file,) = [run(folder), cache_files(tmp_path)][1]
+    for result in (
+        "{",
+        "[]",
+        '{"findings": 3}',
+        '{"findings": [], "skipped": [{}], "unused": [], "is_read": true}',
+    ):
+        with sqlite3.connect(file) as connection:
+            connection.execute("update files set result = ?", (result,))
+        connection.close()
+        assert places(run(folder)) == [(2, "TC203")]
+
+
+def test_a_folder_that_cannot_be_made_is_done_without(folder, tmp_path):
+    write(folder, one=BAD)
+    (tmp_path / "file").write_text("")
+    report = lint([str(folder)], cache_folder=str(tmp_path / "file" / "cache"), processes=1)
+    assert places(report) == [(2, "TC203")]
+
+
+def test_another_version_has_another_file(run, folder, tmp_path, monkeypatch):
+    write(folder, one=BAD)
+    run(folder)
+    monkeypatch.setattr("torchcopy.linting.cache._fingerprint", lambda: "later")
+    assert run(folder).files_cached == 0
+    assert len(cache_files(tmp_path)) == 2
+
+
+def test_nothing_is_kept_without_a_cache(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHCOPY_CACHE_DIR", str(tmp_path / "cache"))
+    write(folder, one=BAD)
+    fix(folder)
+    assert cache_files(tmp_path) == []
+
+
+def test_runs_at_the_same_time_find_the_same(run, folder):
+    for number in range(40):
+        write(folder, **{f"file{number}": BAD})
+    reports = []
+    threads = [threading.Thread(target=lambda: reports.append(run(folder))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(report.findings) for report in reports] == [40] * 6
+    assert run(folder).files_cached == 40

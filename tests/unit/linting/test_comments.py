@@ -1,0 +1,79 @@
+"""Comments silence findings on their lines; those of no use are told; those of other tools are none of ours."""
+
+import pytest
+from lint_files import places, run, write
+
+CALL = "x = t.clone().detach()"
+
+
+def unused(report):
+    return [(each.line, each.text) for each in report.unused]
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# torchcopy: ignore",
+        "# torchcopy: ignore[TC203]",
+        "# torchcopy: ignore[TC2]",
+        "#torchcopy:ignore[TC101, TC203]",
+        "# noqa: TC203",
+        "# noqa:E501,TC203",
+        "# NOQA: TC2",
+        "# noqa: E501, TC203 and why",
+        "# noqa",
+        "# because # torchcopy: ignore[TC203]",
+    ],
+)
+def test_a_comment_silences(comment, tmp_path):
+    report = run(write(tmp_path, one=f"{CALL}  {comment}\n{CALL}\n"))
+    assert places(report) == [(2, "TC203")]
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["# noqa: E501", "# torchcopy: ignore[TC101]", "# noqa: TC101", "# torchcopy ignore", "# type: ignore"],
+)
+def test_a_comment_for_something_else_silences_nothing(comment, tmp_path):
+    assert places(run(write(tmp_path, one=f"{CALL}  {comment}\n"))) == [(1, "TC203")]
+
+
+def test_a_comment_in_a_string_is_none(tmp_path):
+    report = run(write(tmp_path, one=f"y = '# torchcopy: ignore'; {CALL}\n'''\n# torchcopy: ignore\n'''\n"))
+    assert (places(report), report.unused) == ([(1, "TC203")], ())
+
+
+def test_a_comment_on_any_line_of_the_finding_silences_it(tmp_path):
+    report = run(write(tmp_path, one="x = (t\n  .clone()  # torchcopy: ignore[TC203]\n  .detach()\n)\n"))
+    assert (report.findings, report.unused) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("comment", "told"),
+    [
+        ("# torchcopy: ignore", True),
+        ("# torchcopy: ignore[TC101]", True),
+        ("# torchcopy: ignore[TC9]", False),
+        ("# torchcopy: ignore[TC103]", False),  # an audit looks for it
+        ("# torchcopy: ignore[TC301]", False),  # is off
+        ("# noqa: TC203", True),
+        ("# noqa: E501,TC203", True),
+        ("# noqa: TC001", False),  # another plugin's
+        ("# noqa", False),
+        ("# noqa: E501", False),
+    ],
+)
+def test_a_comment_of_no_use_is_told(comment, told, tmp_path):
+    report = run(write(tmp_path, one=f"y = 1  {comment}\n"))
+    assert unused(report) == ([(1, comment)] if told else [])
+
+
+def test_nothing_is_said_of_comments_for_codes_that_were_not_looked_for(tmp_path):
+    write(tmp_path, one="y = 1  # torchcopy: ignore[TC101]\nz = 1  # torchcopy: ignore\n")
+    assert unused(run(tmp_path, select=["TC203"])) == []
+    assert unused(run(tmp_path, select=["TC101"])) == [(1, "# torchcopy: ignore[TC101]")]
+
+
+def test_two_comments_on_one_line_count_for_themselves(tmp_path):
+    report = run(write(tmp_path, one=f"{CALL}  # noqa: TC101 # torchcopy: ignore[TC203]\n"))
+    assert (report.findings, unused(report)) == ((), [(1, "# noqa: TC101")])
