@@ -392,7 +392,9 @@ def _fix(facts: FileFacts, kept: Kept) -> Fix | None:
         return None
     if isinstance(call, ast.DictComp):
         value = call.value
-        if not isinstance(value, ast.Name | ast.Attribute | ast.Call) or called_name(value) == "numpy":
+        if not isinstance(value, ast.Name | ast.Attribute | ast.Call):
+            return None
+        if isinstance(value, ast.Call) and called_name(value) == "numpy":
             return None
         edits = (Edit(source.end(value), source.end(value), ".clone()"),)
     else:
