@@ -82,9 +82,9 @@ class _Loop:
             of_modules += is_module
             weights += is_module or bool(_WEIGHTS.search(owner)) or self._holds_tensors(given)
         if of_modules == 1:  # a module goes with a list of tensors as the list of its own
-            for variable, given in zip(self.owners, iterable.args, strict=True):
+            for name, given in zip(list(self.owners), iterable.args, strict=False):
                 if method_call(given, "parameters") is not None:
-                    self.owners[variable] = f"list({self.owners[variable]}.parameters())"
+                    self.owners[name] = f"list({self.owners[name]}.parameters())"
         self.leaves_out_buffers = of_modules == 2 and "buffers()" not in "".join(self.owners.values())
         return of_modules >= 1 and weights >= 2 and len(self.places.names) == 2
 
