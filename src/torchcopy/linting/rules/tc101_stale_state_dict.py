@@ -392,7 +392,7 @@ def _fix(facts: FileFacts, kept: Kept) -> Fix | None:
         return None
     if isinstance(call, ast.DictComp):
         value = call.value
-        if not isinstance(value, ast.Name | ast.Attribute | ast.Call) or called_name(value) == "numpy":
+        if not isinstance(value, ast.Name | ast.Attribute | ast.Call) or method_call(value, "numpy") is not None:
             return None
         edits = (Edit(source.end(value), source.end(value), ".clone()"),)
     else:
