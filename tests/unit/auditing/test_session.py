@@ -1,6 +1,8 @@
 """`tc.audit()`: what it takes, when it ends, what it leaves, what it is told to leave out."""
 
+import copy
 import gc
+import re
 import threading
 import weakref
 
@@ -17,6 +19,7 @@ from torch.utils._python_dispatch import (
 import torchcopy as tc
 from torchcopy._errors import InputError
 from torchcopy.auditing import sites
+from torchcopy.auditing.detectors.deepcopy_costs import told_costs
 
 
 def keep_and_load(model):
@@ -276,3 +279,34 @@ def test_code_that_is_made_in_a_loop_is_not_kept_for_ever(monkeypatch):
     copies = {(row.line.path == "<string>", row.count) for row in audit.report.copies if row.kind == "clone"}
     assert sum(count for _, count in copies) == 200
     assert {of_eval for of_eval, _ in copies} == {True, False}  # those of the rest are the loop's
+
+
+def test_deep_copies_in_a_loop_are_told_with_what_other_ways_would_have_taken():
+    model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(3)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    state = torch.get_rng_state()
+    with tc.audit() as audit:
+        for _ in range(6):
+            kept = copy.deepcopy(model.state_dict())
+            model(torch.ones(1, 16)).sum().backward()
+            optimizer.step()
+    (found,) = [f for f in audit.report.findings if f.code == "TC208"]
+    assert (found.count, found.bytes) == (6, 6 * sum(t.nbytes for t in kept.values()))
+    time = r"[\d.]+ (?:ns|µs|ms|s)"
+    way = rf"`torchcopy\.copy` of such tensors takes {time}, and `History`, which .* is there, {time}"
+    assert re.fullmatch(rf"each time its tensors took {time}; measured here, {way}", found.notes[0])
+    assert torch.equal(torch.get_rng_state(), state)
+    before = kept["0.weight"].clone()
+    with torch.no_grad():
+        model[0].weight.zero_()
+    assert torch.equal(kept["0.weight"], before)
+    kept["0.weight"].fill_(2)
+    assert not model[0].weight.any()
+
+
+@pytest.mark.parametrize(("tensors", "size"), [(1, 300_000_000), (5_000, 5_000), (3, 1)])
+def test_what_is_measured_in_place_of_deep_copies_takes_little_memory(tensors, size):
+    with tc.audit() as audit:
+        told = told_costs(tensors, size, 0.001)
+    assert told.startswith("each time its tensors took 1 ms; measured here, ")
+    assert sum(row.bytes for row in audit.report.copies) <= 20 * 64_000_000

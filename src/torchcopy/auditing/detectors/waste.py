@@ -14,6 +14,7 @@ from ..expressions import called_name, is_clone_detach
 from ..finding_log import FindingLog
 from ..sites import Sites
 from ..storages import WatchedStorages, Write
+from .deepcopy_costs import told_costs
 
 _REPEATED_LEAST = 2  # the third conversion of an unchanged tensor is the second that was not needed
 _DEEPCOPIES_LEAST = 3
@@ -93,6 +94,7 @@ class Waste:
         counted.count += 1
         counted.bytes += size
         counted.seconds += seconds
+        counted.on_device += source.device.type != "cpu"
         known = self._storages.dependents.get(_torch_private.storage_id(source), ())
         deep_copied = next((each for each in known if isinstance(each, DeepCopied)), None)
         if deep_copied is None:
@@ -120,6 +122,12 @@ class Waste:
         for site in deep:
             counted = self._deepcopies[site]
             calls = self._most_of_one[site]
+            is_here = not counted.on_device and counted.bytes > 0
+            costs = (
+                told_costs(max(1, counted.count // calls), counted.bytes // calls, counted.seconds / calls)
+                if is_here
+                else None
+            )
             self._findings.add(
                 "TC208",
                 f"`copy.deepcopy` of the same tensors {calls} times: {format_bytes(counted.bytes)} in "
@@ -127,6 +135,7 @@ class Waste:
                 [("deep-copied here", site)],
                 fix="`torchcopy.History` keeps snapshots in memory that it uses again; `torchcopy.copy` copies at"
                 " the speed of memory",
+                notes=[] if costs is None else [costs],
                 size=counted.bytes,
                 seconds=counted.seconds,
                 count=calls,
