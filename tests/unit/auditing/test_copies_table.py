@@ -107,6 +107,33 @@ def test_a_copy_is_redundant_if_neither_side_was_written_while_both_lived(progra
     assert statuses(audited(program), "clone") == {"redundant": 1}
 
 
+def test_the_logging_of_the_articles_is_judged_by_what_is_written():
+    """`loss.detach().clone()`: of a loss that nobody writes it is needless, of a running value it is not."""
+
+    def of_each_loss():
+        weight, history = nn.Parameter(torch.ones(3)), []
+        for _ in range(4):
+            loss = weight.square().sum()
+            loss.backward()
+            history.append(loss.detach().clone())
+        assert [float(t) for t in history] == [3.0] * 4
+
+    def of_a_running_value():
+        running, history = torch.zeros(()), []
+        for _ in range(4):
+            history.append(running.detach().clone())
+            running.add_(1)
+        assert [float(t) for t in history] == [0.0, 1.0, 2.0, 3.0]
+
+    report = audited(of_each_loss)
+    assert statuses(report, "clone") == {"redundant": 4}
+    (finding,) = report.findings
+    assert (finding.code, finding.count, finding.bytes) == ("TC201", 4, 16)
+    assert "`detach()` where only the graph was to be cut" in finding.fix
+    report = audited(of_a_running_value)
+    assert (statuses(report, "clone"), report.findings) == ({"needed": 4}, ())
+
+
 def test_a_copy_that_still_lives_is_unknown():
     kept = []
     report = audited(lambda: kept.append(SOURCE.clone()))
