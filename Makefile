@@ -14,7 +14,7 @@ demo: .venv/.demo
 	$(BIN)/python examples/digits.py
 
 test: .venv/.test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal -m "not slow"
 
 test-slow: .venv/.test
 	$(BIN)/python -m pytest -m slow
