@@ -10,6 +10,7 @@ from in_place_checks import assert_apart, assert_copied, assert_refused
 from torch import nn
 
 import torchcopy as tc
+from case_names import without_address
 
 
 def numbers(*shape, dtype=torch.float32):
@@ -286,7 +287,9 @@ def test_an_error_names_both_places_where_they_differ():
 
 
 @pytest.mark.parametrize(
-    "bad", [None, 3, "x", object(), {1, 2}, torch.Size([1]), iter([torch.zeros(1)]), len, nn.Linear], ids=repr
+    "bad",
+    [None, 3, "x", object(), {1, 2}, torch.Size([1]), iter([torch.zeros(1)]), len, nn.Linear],
+    ids=without_address,
 )
 def test_what_cannot_be_walked_is_refused(bad):
     t = torch.zeros(1)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import torchcopy as tc
+from case_names import without_address
 from torchcopy.copying.writing.difference_wording import path_text
 from torchcopy.copying.writing.matching import Matching
 from torchcopy.copying.writing.named_parts import named_tensors, wrapper_prefix
@@ -188,20 +189,22 @@ def test_names_of_tensors():
         ({1, 2}, {2, 1}, True), ({1}, {2}, False), (None, None, True), (object(), object(), False),
         (torch.float32, torch.float32, True), (np.float32(1), np.float32(1), True), ([1], [1], False),
     ],
-    ids=repr,
+    ids=without_address,
 )  # fmt: skip
 def test_equal_values(a, b, same):
     assert same_value(a, b) is same
 
 
 @pytest.mark.parametrize(
-    "value", [1, "a", None, (1, ("b",)), frozenset({1}), torch.float32, len, np.float32(1)], ids=repr
+    "value", [1, "a", None, (1, ("b",)), frozenset({1}), torch.float32, len, np.float32(1)], ids=without_address
 )
 def test_plain_values(value):
     assert is_plain(value)
 
 
-@pytest.mark.parametrize("value", [[], {}, set(), ([],), object(), torch.zeros(1), np.zeros(1), nn.ReLU()], ids=str)
+@pytest.mark.parametrize(
+    "value", [[], {}, set(), ([],), object(), torch.zeros(1), np.zeros(1), nn.ReLU()], ids=without_address
+)
 def test_values_that_could_change_under_another_holder(value):
     assert not is_plain(value)
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from case_names import without_address
 from torchcopy import InputError
 from torchcopy.semantics.codes import CODES, find_code, match_codes
 
@@ -164,7 +165,7 @@ def test_what_is_no_code_is_refused_with_what_is_close(given, message):
         ((name for name in ["TC301"]), ["TC301"]),
         ([], []),
     ],
-    ids=str,
+    ids=without_address,
 )
 def test_prefixes_select_codes_in_their_order(prefixes, expected):
     assert names(match_codes(prefixes)) == expected
