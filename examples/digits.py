@@ -84,7 +84,7 @@ def lint_two_mistakes(folder: Path) -> None:
     for options in ([], ["--diff", "--unsafe-fixes"]):
         command = ["lint", "--no-cache", *options, str(script)]
         print(f"$ torchcopy {' '.join(command)}", flush=True)
-        subprocess.run([sys.executable, "-m", "torchcopy", *command], check=False)
+        subprocess.run([sys.executable, "-m", "torchcopy", *command], check=False, stderr=subprocess.STDOUT)
 
 
 def main() -> None:
