@@ -7,6 +7,7 @@ computed, the states of the random numbers, and what it finds of modes, hooks an
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from audit_runs import HERE, environment, inserted, load_report, programs, run_both
@@ -41,7 +42,7 @@ def test_an_audited_program_is_the_same_program(program, tmp_path):
 def test_ctrl_c_ends_an_audited_program_as_it_ends_the_program(tmp_path):
     (tmp_path / "loop.py").write_text(
         "import atexit, time, torch\natexit.register(print, 'at exit')\nt = torch.zeros(1)\n"
-        "print('ready', flush=True)\nwhile True:\n    time.sleep(0.01)\n"
+        "print('ready', flush=True)\ntime.sleep(100)\n"
     )
     endings = []
     for before in ([], ["-m", "torchcopy", "audit", "--json", "r.json"]):
@@ -54,6 +55,7 @@ def test_ctrl_c_ends_an_audited_program_as_it_ends_the_program(tmp_path):
             stderr=subprocess.PIPE,
         )
         assert process.stdout.readline() == "ready\n"
+        time.sleep(1)  # until it is in its next line, which the traceback shows
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=100)
         endings.append((process.returncode, out, err))
