@@ -1,7 +1,10 @@
 """The self-check, the fallbacks, and that nothing is materialised or moved by looking."""
 
+import builtins
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchcopy import _torch_private as private
 from torchcopy._torch_private import self_checks
@@ -58,6 +61,35 @@ def test_modes_of_the_caller_do_not_decide_the_self_check():
     self_checks._checked.cache_clear()
     with torch.device("meta"), torch.inference_mode():
         assert all(path.works for path in private.fast_paths())
+
+
+class Seen(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.calls.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_modes_are_set_aside_and_come_back():
+    with Seen() as mode:
+        mode.calls = []
+        with private.outside_modes():
+            assert not private.in_dispatch_mode()
+            torch.ones(2).add_(1)
+        assert mode.calls == []
+        torch.ones(2).add_(1)
+        assert "aten.add_.Tensor" in mode.calls
+
+
+def test_nothing_is_imported_to_set_no_modes_aside(monkeypatch):
+    """A forked child would wait for the lock of a thread that it does not have."""
+    imported = []
+    real = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", lambda *args: imported.append(args[0]) or real(*args))
+    with private.outside_modes():
+        pass
+    assert imported == []
+    __import__("torch.nn")  # what the list is for
+    assert imported == ["torch.nn"]
 
 
 def test_lazy_clone_shares_until_a_write_on_either_side():

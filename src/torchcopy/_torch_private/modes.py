@@ -13,13 +13,22 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from .profiling import profiler_is_running
 
 _C: Any = torch._C
+_ops: Any = torch._ops
 
 
 @contextmanager
 def outside_modes() -> Iterator[None]:
-    """Runs the body unseen by the caller's modes (fake tensors, a default device, an auditor) and subclasses."""
-    with _C.DisableTorchFunction(), _disable_current_modes():
-        yield
+    """Runs the body unseen by the caller's modes (fake tensors, a default device, an auditor) and subclasses.
+
+    PyTorch's way to set modes aside imports modules with each call. In a child that was forked while another thread
+    did so, the import waits for ever for a lock of that thread: it is called only where there are modes.
+    """
+    with _C.DisableTorchFunction():
+        if not (_C._len_torch_dispatch_stack() or _ops._len_torch_dispatch_stack_pre_dispatch()):
+            yield
+            return
+        with _disable_current_modes():
+            yield
 
 
 @contextmanager

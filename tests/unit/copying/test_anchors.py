@@ -562,7 +562,7 @@ def _assert_prints(code, expected):
 
 
 SETUP = """
-import os, sys, threading, time
+import faulthandler, os, sys, threading, time
 import torch
 from torchcopy import _torch_private as private
 from torchcopy.copying.copy_on_write import anchors
@@ -632,12 +632,13 @@ def busy():
 source = torch.arange(1000.0)
 ((clone,),) = lazy_clones([source])
 stop = threading.Event()
-threads = [threading.Thread(target=busy) for _ in range(2)]
+threads = [threading.Thread(target=busy, daemon=True) for _ in range(2)]
 for thread in threads:
     thread.start()
 for number in range(30):
     child = os.fork()
     if child == 0:
+        faulthandler.dump_traceback_later(60, exit=True)  # a child that hangs says where
         ((other,),) = lazy_clones([source])
         other.add_(1)
         clone.add_(2)
