@@ -152,6 +152,16 @@ class FileFacts:
                     found[alias.asname or alias.name] = f"{stem}{dot}{alias.name}"
         return found
 
+    @functools.cached_property
+    def star_imports(self) -> list[str]:
+        """What stands before a name of each module all of whose names the file imports: `torch.nn.`, `.`."""
+        return [
+            "." * each.level + (f"{each.module}." if each.module else "")
+            for scope in self.scopes
+            for each in scope.nodes(ast.ImportFrom)
+            if any(alias.name == "*" for alias in each.names)
+        ]
+
     def resolve(self, node: ast.AST | None) -> str:
         """What a dotted name stands for by the imports: `torch.nn.functional.relu` for `F.relu`; or nothing."""
         parts: list[str] = []

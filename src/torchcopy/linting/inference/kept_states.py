@@ -20,7 +20,8 @@ _KEEPING = ("cpu", "to", "detach", "numpy", "data", "contiguous", "view", "requi
 _COPIED_ON_GPU = ("cpu", "to", "numpy")
 _MODULES = re.compile(
     r"model|net|module|encoder|decoder|actor|critic|policy|generator|discriminator|student|teacher|backbone|head|"
-    r"classifier|learner|bert|gpt|unet|vae|gan|lstm|rnn|cnn|mlp|resnet|transformer|embed|predictor|probe|layer|^[dgq]$"
+    r"classifier|learner|bert|gpt|unet|vae|gan|lstm|rnn|cnn|mlp|resnet|transformer|embed|predictor|probe|layer|^[dgq]$|"
+    r"(^|_)(value|q)_?f(n|unc|unction)?\d?$|^(v|q)f\d?$"
 )
 _OPTIMIZERS = re.compile(r"optim|adam|sgd|^opt")
 _NEITHER = re.compile(
@@ -108,13 +109,13 @@ def _of_state_dict(facts: FileFacts, node: ast.Call, of: ast.expr) -> list[Kept]
     module = module_path(of)
     if module is None or node.args:
         return []
-    thing = _thing(facts, of, module)
+    thing = thing_of(facts, of, module)
     if not thing:
         return []
     return [Kept("", module, node, optimizer=thing == "optimizer")]
 
 
-def _thing(facts: FileFacts, of: ast.expr, path: str) -> str:
+def thing_of(facts: FileFacts, of: ast.expr, path: str) -> str:
     """Whether `state_dict` is asked of a `module` or an `optimizer`, or of what gives something else."""
     kind = facts.kind_of(of)
     if kind.name == "optimizer":

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .flow import Flow
-from .nodes import called_name, keyword, path_of, walk
+from .nodes import Loop, called_name, keyword, path_of, walk
 from .scopes import Scope
 
 if TYPE_CHECKING:
@@ -248,16 +248,30 @@ class Losses(Flow[Value]):
                     self.facts, each.source, each.index, depth + 1
                 ):
                     hot.add(each)
+            hot |= self._made_beside(hot, depth + 1)
         while True:
             self.needed |= {part for each in self.needed | self.backwards for part in self._parts.get(each, ())}
             whole = hot - self._summed_elsewhere
-            more = {part for each in whole for part in self._parts.get(each, ()) if self._may_hang(part)}
+            more = {part for each in whole for part in self._parts.get(each, ()) if self.may_hang(part)}
             more |= {
                 each for each, of in self._derived.items() if of & hot and not self.is_detached(each, derived=True)
             }
             if more <= hot:
                 return hot
             hot |= more
+
+    def _made_beside(self, hot: set[Value], depth: int) -> set[Value]:
+        """The other losses that one call of a function of the project gave: they share a graph."""
+        calls = {each.source for each in hot if each.index >= 0}
+        return {
+            each
+            for each in self._all_values()
+            if each.index >= 0
+            and isinstance(each.source, ast.Call)
+            and each.source in calls
+            and _LOSS_LIKE.search(each.place.lower())
+            and returns_loss(self.facts, each.source, each.index, depth)
+        }
 
     def _all_values(self) -> Iterator[Value]:
         for kept in self.kept.values():
@@ -274,10 +288,10 @@ class Losses(Flow[Value]):
             return True
         return kind.name in ("number", "ndarray", "text") or (derived and kind.is_tensor and kind.graph is False)
 
-    def _may_hang(self, part: Value, depth: int = 0) -> bool:
+    def may_hang(self, part: Value, depth: int = 0) -> bool:
         """Whether a summand of a loss hangs on the graph: a weight or a target does not."""
         if part.source is None and depth < _DEEPEST:  # `loss /= n`: as what it was before
-            return any(self._may_hang(each, depth + 1) for each in self._parts.get(part, ()))
+            return any(self.may_hang(each, depth + 1) for each in self._parts.get(part, ()))
         if not isinstance(part.source, ast.Call | ast.BinOp) or not _LOSS_LIKE.search(part.place.lower()):
             kind = self.facts.kind_of(part.source)
             return kind.is_tensor and kind.graph is True
@@ -295,6 +309,18 @@ def returns_hot(facts: FileFacts, call: ast.Call, index: int, depth: int = 1) ->
     losses = losses_of(found.facts, found.scope)
     hot = losses.hot(depth)
     return any(part == index and values & hot for part, values in losses.returned)
+
+
+def returns_loss(facts: FileFacts, call: ast.Call, index: int, depth: int) -> bool:
+    """Whether a function of the project returns, as its `index`-th part, a loss with its graph."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
+        return False
+    losses = losses_of(found.facts, found.scope)
+    parts = [values for part, values in losses.returned if part == index]
+    return bool(parts) and all(
+        values and all(each.source is not None and losses.may_hang(each) for each in values) for values in parts
+    )
 
 
 def losses_of(facts: FileFacts, scope: Scope) -> Losses:
@@ -357,12 +383,39 @@ def repeats(facts: FileFacts, scope: Scope, kept: Kept) -> bool:
     if root.startswith(f"{scope.self_name}.") and scope.self_name:
         return True
     name = root.partition(".")[0]
-    begun = [
-        facts.loops(each.node)
+    begins = [
+        each.node
         for each in scope.bindings.get(name, [])
         if each.how in ("value", "part", "element", "entered") and not _reads(each.value, name)
     ]
-    return any(not any(loop in loops for loops in begun) for loop in facts.loops(kept.statement))
+    return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in facts.loops(kept.statement))
+
+
+def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:
+    """Whether each round of a loop begins a keeper anew: not only in one branch of an `if`."""
+    around = _branches(facts, keeps, loop)
+    ways = [_branches(facts, each, loop) for each in begins if loop in facts.loops(each)]
+    taken = {branch for way in ways for branch in way}
+    return any(
+        all(
+            (at, is_body) in around or ((at, not is_body) in taken and (at, not is_body) not in around)
+            for at, is_body in way
+        )
+        for way in ways
+    )
+
+
+def _branches(facts: FileFacts, node: ast.AST, loop: Loop) -> list[tuple[ast.If, bool]]:
+    """The branches that a node is in, up to a loop: of which `if`, and whether of its body."""
+    found = []
+    below = node
+    for at in facts.above(node):
+        if at is loop:
+            break
+        if isinstance(at, ast.If) and below is not at.test:
+            found.append((at, below in at.body))
+        below = at
+    return found
 
 
 def _reads(node: ast.expr | None, name: str) -> bool:

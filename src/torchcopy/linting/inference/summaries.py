@@ -7,13 +7,14 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from .kinds import UNKNOWN, Kind, joined
-from .nodes import called_name, strip_calls
+from .nodes import called_name, path_of, strip_calls
 from .scopes import Scope
 
 if TYPE_CHECKING:
     from .file_facts import FileFacts
 
 _DEEPEST = 4  # calls of calls
+_GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")  # a module does
 _WAITS = ("synchronize", "item", "wait", "barrier")
 
 
@@ -50,6 +51,9 @@ def find_definition(facts: FileFacts, node: ast.AST) -> Definition | None:
         bound = facts.bindings(node)
         if len(bound) == 1 and bound[0].how == "definition":
             return Definition(facts, facts.scope_of(bound[0].node))
+        if not bound:
+            found = (_imported(facts, f"{each}{node.id}") for each in facts.star_imports)
+            return next((each for each in found if each is not None), None)
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         scope = facts.scope_of(node)
         if scope.owner is not None and node.value.id == scope.self_name:
@@ -61,7 +65,7 @@ def find_definition(facts: FileFacts, node: ast.AST) -> Definition | None:
 
 
 def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
-    """A method of an object that is made, once, by calling a class of the project."""
+    """A method of an object that is only ever made by calling one class of the project."""
     match node.value:
         case ast.Name():
             bound = facts.bindings(node.value)
@@ -69,12 +73,11 @@ def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
             bound = facts.attribute_bindings(node.value)
         case _:
             return None
-    made = [each.value for each in bound if not (isinstance(each.value, ast.Constant) and each.value.value is None)]
-    if (
-        len(made) != 1
-        or not isinstance(made[0], ast.Call)
-        or not isinstance(made[0].func, ast.Name | ast.Attribute)
-    ):
+    made = [strip_calls(each.value, *_GIVES_ITSELF)[0] for each in bound if each.value is not None]
+    own = path_of(node.value)
+    made = [each for each in made if path_of(each) != own and getattr(each, "value", ...) is not None]
+    classes = {path_of(each.func) if isinstance(each, ast.Call) else None for each in made}
+    if len(classes) != 1 or None in classes or not isinstance(made[0], ast.Call):
         return None
     if isinstance(made[0].func, ast.Attribute) and not facts.resolve(made[0].func):
         return None

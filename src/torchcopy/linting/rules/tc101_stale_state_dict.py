@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
-from ..inference.kept_states import Kept, kept_in, unwrapped
+from ..inference.kept_states import Kept, kept_in, thing_of, unwrapped
 from ..inference.nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Scope
 from ..inference.training import module_path, updates
@@ -250,6 +250,8 @@ class _KeptStates(Flow[State]):
                 self.unknown_uses.append(_Use(path, call, module, True, made))
         if _is_assigning(call):
             return facts
+        if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
+            facts |= {TRAINED}  # it has moments from now on
         return frozenset(
             dataclasses.replace(each, is_trained=True)
             if each.place and each.kept.module == module and each.place not in loaded
@@ -331,8 +333,8 @@ def _across_methods(
         for state in flow.at_exit:
             attribute = _attribute_of(state.place, name)
             module = state.kept.module
-            if not attribute or module in flow.rebound:
-                continue  # nobody trains a module later that was made here
+            if not attribute or (module in flow.rebound and not module.startswith(f"{name}.")):
+                continue  # nobody trains a module later that was made here, and is no attribute
             if not trains and module.partition(".")[0] not in handed:
                 continue
             for user, other in flows.items():

@@ -13,17 +13,23 @@ from ..inference.scopes import Scope
 
 CODE = "TC105"
 _HARMLESS = ("min", "max", "len", "print", "plot", "enumerate")
-NEEDS = ("backward(", "autograd.grad(", ".append(")
+NEEDS = ("backward(", "autograd.grad(", ".append(", "+=")
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
     """Values that `backward()` was called on and that something keeps for longer than a round."""
-    if not any(word in facts.source.text for word in ("backward(", "autograd.grad(")):
-        if "torch" in facts.source.text:
+    text = facts.source.text
+    is_trained_elsewhere = False
+    if not any(word in text for word in ("backward(", "autograd.grad(")):
+        if "torch" in text:
             yield from _never_differentiated(facts)
-        return
+        if "loss" not in text:
+            return
+        is_trained_elsewhere = True  # by a function of another file that returns the loss
     for scope in facts.functions:
         if not scope.body or not _keeps_anything(scope):
+            continue
+        if is_trained_elsewhere and not scope.has(ast.For, ast.While):
             continue
         losses = losses_of(facts, scope)
         if not losses.kept:
