@@ -51,6 +51,11 @@ class FileFacts:
         self.depth: list[ast.AST] = []
         self.summaries: dict[ast.AST, Summary] = {}
 
+    def release(self) -> None:
+        """Lets go of all that is known, so that it is freed at once, without the garbage collector. Ask no more."""
+        self.module.release()
+        vars(self).clear()
+
     @functools.cached_property
     def scopes(self) -> list[Scope]:
         """All scopes, the module first, in the order of the source."""
@@ -190,6 +195,26 @@ class FileFacts:
                 return scope.bindings[node.id]
             scope = scope.parent
         return []
+
+    def last_value(self, node: ast.Name) -> ast.expr | None:
+        """What the name that is read at `node` was bound to right before, in a statement that always runs there."""
+        binds = {id(self.statement_of(each.node)): each for each in self.bindings(node)}
+        below: ast.AST = node
+        for at in (*self.above(node), self.scope_of(node).node):
+            for field in ("body", "orelse", "handlers", "finalbody"):
+                block = getattr(at, field, None)
+                if not isinstance(block, list) or below not in block:
+                    continue
+                for each in reversed(block[: block.index(below)]):
+                    if id(each) in binds:
+                        found = binds[id(each)]
+                        return found.value if found.how == "value" and isinstance(each, ast.Assign) else None
+                    if any(id(inner) in binds for inner in ast.walk(each)):
+                        return None
+            if isinstance(at, LOOPS):
+                return None  # it may be of the round before
+            below = at
+        return None
 
     def attribute_bindings(self, node: ast.Attribute) -> list[Binding]:
         """Where `self.x`, read at `node`, is bound in its class."""

@@ -8,6 +8,7 @@ FROM_NOTHING = frozenset(
     arange as_tensor bartlett_window blackman_window empty empty_like empty_strided eye from_file from_numpy
     frombuffer full full_like hann_window hamming_window linspace logspace normal ones ones_like rand rand_like
     randint randint_like randn randn_like randperm range tensor tril_indices triu_indices zeros zeros_like
+    Tensor FloatTensor DoubleTensor HalfTensor LongTensor IntTensor ByteTensor BoolTensor
     bernoulli multinomial argmax argmin argsort bucketize searchsorted nonzero
     """.split()
 )

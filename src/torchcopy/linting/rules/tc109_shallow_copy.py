@@ -128,14 +128,17 @@ def _shared(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
         ):
             return Shared(place, module, value, f"another module around the parameters of `{module}`")
     if _KEPT_MODULE.search(name) and (module := path_of(value)) is not None:
+        is_default = not any(isinstance(each, ast.If | ast.For | ast.While) for each in facts.above(value))
+        if is_default and "best" in name:
+            return None  # until a better one is found
         if not _KEPT_MODULE.search(_last_name(module)) and is_module(facts, value, module):
             return Shared(place, module, value, f"a second name of `{module}`")
         return None
     if not _KEPT_VALUES.search(name):
         return None
     owner = _listed_parameters(value)
-    if owner is None:
-        return None
+    if owner is None or _KEPT_VALUES.search(_last_name(owner)):
+        return None  # what is kept is the other module
     return Shared(place, owner, value, f"the parameters of `{owner}` themselves")
 
 

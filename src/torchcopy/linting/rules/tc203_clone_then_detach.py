@@ -8,17 +8,22 @@ from collections.abc import Iterator
 
 from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.nodes import called_name, keyword
+from ..inference.nodes import arguments, called_name, keyword, method_call, path_of
+from ..inference.scopes import Scope
 from ..source import Source
 
 CODE = "TC203"
 NEEDS = (".clone",)
 
 _NO_GRADIENT = re.compile(
-    r"(^|[._])(labels?|targets?|y|(item_?)?ids?(_seq)?|idx|inds?|index|indices|masks?|lengths?|counts?|seq_?len|perms?|d_p)\d*$"
-    r"|(^|[._])(grads?|gradients?|grad_\w+|(recv_?)?buf(fer)?s?|state_?dict|checkpoint)([._]|$)"
+    r"(^|[._])(labels?|targets?|y|(item_?)?ids?(_seq)?|idx|inds?|index|indices|masks?|lengths?|counts?|seq_?len|perms?|"
+    r"d_p|strides?|shapes?|sizes?|(time_?)?steps?|actions?|rewards?|dones?|obs|observations?|throughputs?|queue)\d*$"
+    r"|(^|[._])(\w+_)?(grads?|gradients?|grad_\w+|(recv_?)?buf(fer)?s?|state_?dict|checkpoint)([._]|$)"
 )
-"""Names of integers, gradients and what was received or loaded: none of them hangs on a graph."""
+"""Names of integers, observations, gradients and what was received or loaded: none of them hangs on a graph."""
+
+_INTEGER_CASTS = ("long", "int", "short", "byte", "bool", "char", "argmax", "argmin", "argsort", "nonzero")
+_INTEGER_TYPES = frozenset("long int int8 int16 int32 int64 uint8 short bool".split())
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
@@ -42,7 +47,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                         if not inner.args:
                             continue
                         tensor = inner.args[0]
-                    if facts.is_without_graph(outer) or _has_no_graph(facts, tensor):
+                    if facts.is_without_graph(outer) or _in_function(scope) or _has_no_graph(facts, tensor):
                         continue
                     message = "`clone().detach()` records a node for nothing: detach first"
                     fix = None if is_function else _swapped(source, inner, outer)
@@ -51,7 +56,8 @@ def check(facts: FileFacts) -> Iterator[Finding]:
 
 def _has_no_graph(facts: FileFacts, tensor: ast.expr) -> bool:
     """Whether no gradient flows to a value: by its kind, as `.data` or a buffer, or because it holds integers."""
-    if facts.kind_of(tensor).graph is False:
+    gets_gradient = isinstance(tensor, ast.Name) and f"{tensor.id}.requires_grad" in facts.source.text
+    if facts.kind_of(tensor).graph is False and not gets_gradient:
         return True
     if _wants_none(facts, tensor):
         return True
@@ -63,14 +69,40 @@ def _has_no_graph(facts: FileFacts, tensor: ast.expr) -> bool:
     written = facts.source.segment(at)
     if _NO_GRADIENT.search(written.lower()):
         return True
-    if isinstance(at, ast.Name) and any(_is_loaded(facts, each.value) for each in facts.bindings(at)):
+    for bound in facts.bindings(at) if isinstance(at, ast.Name) else ():
+        if _is_loaded(facts, bound.value) or _is_integer(bound.value):
+            return True
+        if bound.how == "element" and _NO_GRADIENT.search((path_of(bound.value) or "").lower()):
+            return True
+    if isinstance(at, ast.Name) and not gets_gradient and facts.kind_of(facts.last_value(at)).graph is False:
         return True
-    is_own = isinstance(at, ast.Attribute) and isinstance(at.value, ast.Name)
-    name = at.attr if isinstance(at, ast.Attribute) and is_own else ""
-    buffer = rf"register_buffer\(\s*f?[\"']{re.escape(name)}[\"']"
-    return (
-        bool(name) and "register_buffer" in facts.source.text and re.search(buffer, facts.source.text) is not None
-    )
+    name = at.id if isinstance(at, ast.Name) else at.attr if isinstance(at, ast.Attribute) else ""
+    return bool(name) and name in _buffers(facts)
+
+
+def _in_function(scope: Scope) -> bool:
+    """Whether this is the forward or backward of a `torch.autograd.Function`: nothing is recorded there."""
+    if scope.name not in ("forward", "backward") or scope.owner is None:
+        return False
+    bases = scope.owner.node.bases if isinstance(scope.owner.node, ast.ClassDef) else []
+    return any((path_of(each) or "").rpartition(".")[2] in ("Function", "InplaceFunction") for each in bases)
+
+
+def _buffers(facts: FileFacts) -> set[str]:
+    """The names under which the file registers buffers; a local name is often that of the buffer it stands for."""
+    if "register_buffer" not in facts.source.text:
+        return set()
+    return set(re.findall(r"register_buffer\(\s*(?:name=)?[\"'](\w+)[\"']", facts.source.text))
+
+
+def _is_integer(value: ast.expr | None) -> bool:
+    """Whether a value was made one of integers: `x.long()`, `x.to(torch.int64)`."""
+    if not isinstance(value, ast.Call):
+        return False
+    if method_call(value, *_INTEGER_CASTS) is not None:
+        return True
+    given = [path_of(each) or "" for each in arguments(value)]
+    return any(each.startswith("torch.") and each.partition(".")[2] in _INTEGER_TYPES for each in given)
 
 
 def _is_loaded(facts: FileFacts, value: ast.expr | None) -> bool:
