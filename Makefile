@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
-.PHONY: demo test test-slow test-gpu check format docs bench bench-copying bench-history bench-audit clean
+.PHONY: demo test test-slow test-gpu check format docs bench bench-copying bench-history bench-audit bench-lint clean
 
 demo: .venv/.demo
 	$(BIN)/python examples/digits.py
@@ -49,6 +49,9 @@ bench-history: .venv/.demo
 
 bench-audit: .venv/.demo .venv/.bench
 	$(BIN)/python benchmarks/audit.py
+
+bench-lint: .venv/.bench .venv/.test
+	$(BIN)/python benchmarks/lint.py
 
 clean:
 	rm -rf .venv docs/_build demo-output bench-output .pytest_cache .mypy_cache .ruff_cache

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import importlib.metadata
 import importlib.util
 import os
 import statistics
@@ -34,9 +35,10 @@ from rich.table import Table
 from torchcopy._errors import MeasurementError
 from torchcopy.reporters.as_json import to_json
 from torchcopy.reporters.files import write_text
+from torchcopy.semantics.machine import describe_machine
 
 REQUIREMENTS = ("torchfix==0.7.0", "flake8")
-# How many times as many lines a second as TorchFix with as many processes.
+# With so many processes, how many times as many lines a second as TorchFix with one.
 FLOORS = {1: 20.0, 2: 40.0}
 CACHED_FLOOR = 10.0
 MOST_BYTES = 500e6
@@ -66,6 +68,21 @@ class Timing:
     def lines_per_second(self) -> float:
         """What is compared."""
         return self.lines / self.seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    """How many times as fast torchcopy is.
+
+    Attributes:
+        name: with how many processes, and against what.
+        value: lines a second over lines a second.
+        floor: what it has to be at least.
+    """
+
+    name: str
+    value: float
+    floor: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,17 +198,20 @@ def measure(python: str, package: Sources, sample: Sources, processes: Sequence[
     return found
 
 
-def ratios(timings: Sequence[Timing]) -> dict[str, float]:
-    """How many times as fast torchcopy is."""
+def ratios(timings: Sequence[Timing]) -> list[Ratio]:
+    """How many times as many lines a second torchcopy reads, on the whole package."""
     by = {(each.tool, each.processes): each.lines_per_second for each in timings}
-    found = {}
-    for tool, processes in by:
-        if "torchcopy" not in tool:
-            found[f"{tool}, {processes} processes"] = by["torchcopy lint", processes] / by[tool, processes]
-    most = max(processes for _, processes in by)
-    found["torchcopy lint, cached, against uncached"] = (
-        by["torchcopy lint, cached", most] / by["torchcopy lint", most]
-    )
+    counts = sorted({processes for _, processes in by})
+    found = []
+    for own in counts:
+        for tool, processes in by:
+            if "torchcopy" not in tool and processes in (1, own):
+                ratio = by["torchcopy lint", own] / by[tool, processes]
+                floor = FLOORS[own] if processes == 1 else None
+                found.append(Ratio(f"{own} against {tool} with {processes}", ratio, floor))
+    most = counts[-1]
+    cached = by["torchcopy lint, cached", most] / by["torchcopy lint", most]
+    found.append(Ratio(f"{most}, cached, against uncached", cached, CACHED_FLOOR))
     return found
 
 
@@ -211,8 +231,11 @@ def show(timings: Sequence[Timing]) -> None:
         )
     console = Console(width=110)
     console.print(table)
-    for name, ratio in ratios(timings).items():
-        console.print(f"{ratio:8.1f} × {name}")
+    for each in ratios(timings):
+        floor = "" if each.floor is None else f" (floor {each.floor:g})"
+        console.print(f"{each.value:8.1f} × torchcopy lint with {each.name}{floor}")
+    most = max(each.peak_bytes for each in timings if "torchcopy" in each.tool)
+    console.print(f"{most / 1e6:8.0f} MB at most (floor {MOST_BYTES / 1e6:.0f})")
 
 
 def main() -> None:
@@ -229,8 +252,14 @@ def main() -> None:
         timings = measure(python, package, sample, [n for n in (1, 2) if n <= available], options.rounds)
     show(timings)
     if options.out:
-        rows = [dataclasses.asdict(each) for each in timings]
-        write_text(options.out, to_json({"timings": rows, "ratios": ratios(timings)}) + "\n")
+        kept = {
+            "machine": describe_machine().to_dict(),
+            "packages": {name: importlib.metadata.version(name) for name in ("torchcopy", "transformers")}
+            | dict(each.split("==") for each in REQUIREMENTS if "==" in each),
+            "timings": [dataclasses.asdict(each) for each in timings],
+            "ratios": [dataclasses.asdict(each) for each in ratios(timings)],
+        }
+        write_text(options.out, to_json(kept) + "\n")
 
 
 if __name__ == "__main__":
