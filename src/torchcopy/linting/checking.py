@@ -69,6 +69,8 @@ def _run_rules(
             raise NotReadError("is nested too deeply to be checked") from error
         except Exception as error:  # noqa: BLE001  # one rule's mistake must not hide what the others find
             faults.append((rule.CODE, error))
+    if facts is not None:  # freed at once: the garbage collector takes as long for it as the rules
+        facts.release()
     findings.sort(key=lambda each: (each.line, each.column, each.code))
     return findings, faults
 

@@ -19,7 +19,7 @@ from .wish import Wish
 
 _WORTH_A_PROCESS = 400_000  # bytes of source: what one process checks in some tenths of a second
 _IN_CHUNK = 150_000
-_COLLECTED_AFTER = 1_500_000
+_COLLECTED_AFTER = 4_000_000  # what is left of a file is freed without: only files that others import wait for it
 
 
 @dataclasses.dataclass(slots=True)
@@ -93,7 +93,7 @@ def _processors() -> int:
 def _in_this_process(files: Sequence[FileToCheck], wish: Wish) -> Iterator[CheckedFile]:
     worker = Worker(wish)
     enabled = gc.isenabled()
-    gc.disable()  # trees are many objects; they are collected after each few files
+    gc.disable()  # trees are many objects; they are collected after each few megabytes
     try:
         for file in files:
             yield from worker.check([file])

@@ -1,6 +1,7 @@
 """Files over processes give what one process gives; one that dies is told."""
 
 import dataclasses
+import gc
 import os
 import subprocess
 import sys
@@ -9,9 +10,12 @@ import pytest
 from lint_files import BAD, write
 
 from torchcopy.linting import processes
+from torchcopy.linting.checking import check
 from torchcopy.linting.files import FileToCheck
+from torchcopy.linting.project import Project
 from torchcopy.linting.running import lint
 from torchcopy.linting.settings import DEFAULT_CODES
+from torchcopy.linting.source import Source
 from torchcopy.linting.wish import Wish
 
 LONG = BAD + "# a long comment\n" * 4_000
@@ -49,6 +53,7 @@ def test_a_file_that_ends_its_process_is_told_and_the_others_are_checked(tmp_pat
     program = f"""
 import os
 from torchcopy.linting import processes
+from torchcopy.linting.checking import check
 from torchcopy.linting.running import lint
 real = processes.check_file
 def check_file(path, *rest):
@@ -77,3 +82,17 @@ def test_a_file_that_is_gone_when_its_turn_comes_is_skipped(tmp_path):
     assert [each.reason for each in checked.result.skipped] == ["cannot be opened: No such file or directory"]
     assert dataclasses.asdict(checked)["status"] is None
     assert not os.path.lexists(gone.path)
+
+
+def test_what_is_known_of_a_file_is_freed_without_the_garbage_collector():
+    functions = "".join(BAD.replace("keep", f"keep{number}") for number in range(200))
+    check(Source("first.py", functions), DEFAULT_CODES, Project())  # what is made once is made now
+    gc.collect()
+    gc.disable()
+    try:
+        checked = check(Source("a.py", functions), DEFAULT_CODES, Project())
+        left = gc.collect()
+    finally:
+        gc.enable()
+    assert len(checked.findings) == 200
+    assert left < 200  # of some thousand nodes

@@ -46,6 +46,12 @@ class Scope:
         self.parent = parent
         self.parents = parents
 
+    def release(self) -> None:
+        """Lets go of the scopes around and inside, which hold each other."""
+        for each in vars(self)["_walked"][1] if "_walked" in vars(self) else ():
+            each.release()
+        vars(self).clear()
+
     @functools.cached_property
     def _walked(self) -> tuple[dict[type, list[ast.AST]], list[Scope]]:
         nodes: dict[type, list[ast.AST]] = {}
