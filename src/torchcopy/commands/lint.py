@@ -34,6 +34,10 @@ def lint(
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="CODES", help=f"Do not look for these. {_CODES}")
     ] = None,
+    force_exclude: Annotated[
+        bool,
+        typer.Option("--force-exclude", help="Leave out what is excluded even if it is named, as hooks do."),
+    ] = False,
     fix: Annotated[
         bool, typer.Option("--fix", help="Write the fixes that do not change what the program computes.")
     ] = False,
@@ -88,6 +92,7 @@ def lint(
         ignore=split_commas(ignore),
         wish=Wish("shown" if diff else "written" if fix else "none", unsafe_fixes),
         cache=not no_cache,
+        force_exclude=force_exclude,
     )
     if diff:
         _show_diff(report)

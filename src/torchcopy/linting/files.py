@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import stat
 from collections.abc import Iterable, Iterator
 
 from .._errors import InputError
-from .settings import SettingsFinder
+from .settings import Settings, SettingsFinder
 
 _SUFFIXES = (".py", ".ipynb")
 _NEVER = frozenset(
@@ -34,11 +35,11 @@ class FileToCheck:
     size: int
 
 
-def find_files(paths: Iterable[str], settings: SettingsFinder) -> list[FileToCheck]:
+def find_files(paths: Iterable[str], settings: SettingsFinder, *, force_exclude: bool = False) -> list[FileToCheck]:
     """The files to check, each once, sorted by path.
 
-    Folders such as `.git`, `.venv` and `build` are left out unless they are named; what the settings exclude is
-    left out even if it is named, for hooks and editors name files.
+    Left out of folders are those that are nobody's own, such as `.git`, `.venv` and `build`, and what the settings
+    exclude. What is named is checked, unless `force_exclude`: hooks and editors name files that nobody chose.
 
     Raises:
         InputError: a path does not exist, or is a file of another kind; settings cannot be read.
@@ -46,20 +47,35 @@ def find_files(paths: Iterable[str], settings: SettingsFinder) -> list[FileToChe
     found: dict[str, FileToCheck] = {}
     for given in paths:
         path = _absolute(given)
-        if os.path.isdir(path):
-            if not settings.of_folder(path).excludes(path):
-                for each, size in _below(path, settings):
-                    _add(found, each, size, settings)
-            continue
         try:
-            size = os.stat(path).st_size
+            status = os.stat(path)
         except OSError as error:
             raise InputError(f"cannot open {given!r}: {error.strerror or error}") from error
-        if not path.endswith(_SUFFIXES):
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if not is_folder and not path.endswith(_SUFFIXES):
             raise InputError(f"cannot check {given!r}: it is neither `.py` nor `.ipynb`")
-        if not settings.of_folder(os.path.dirname(path)).excludes(path):
-            _add(found, path, size, settings)
+        if not is_folder and not stat.S_ISREG(status.st_mode):
+            raise InputError(f"cannot check {given!r}: it is no regular file")
+        if force_exclude and _is_left_out(path, settings.of_folder(path if is_folder else os.path.dirname(path))):
+            continue
+        if not is_folder:
+            _add(found, path, status.st_size, settings)
+            continue
+        for each, size in _below(path, settings):
+            _add(found, each, size, settings)
     return sorted(found.values(), key=lambda each: each.path)
+
+
+def _is_left_out(path: str, own: Settings) -> bool:
+    """Whether a path that is named would be left out if a folder above it was, up to where the settings are."""
+    top = own.folder or os.getcwd()
+    inside = os.path.relpath(path, top).split(os.sep) if _is_below(path, top) else [os.path.basename(path)]
+    folders = inside if os.path.isdir(path) else inside[:-1]
+    return own.excludes(path) or not _NEVER.isdisjoint(folders)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(os.path.join(folder, ""))
 
 
 def _absolute(given: str) -> str:
@@ -75,7 +91,10 @@ def _add(found: dict[str, FileToCheck], path: str, size: int, settings: Settings
 
 
 def _below(folder: str, settings: SettingsFinder) -> Iterator[tuple[str, int]]:
-    """The files below a folder, with their sizes. Links to folders are not followed, links to files are."""
+    """The files below a folder, with their sizes. Links to folders are not followed, links to files are.
+
+    A folder is not left out because one above it is excluded: the walk began below that by wish.
+    """
     waiting = [folder]
     while waiting:
         at = waiting.pop()
@@ -89,9 +108,9 @@ def _below(folder: str, settings: SettingsFinder) -> Iterator[tuple[str, int]]:
         for entry in entries:
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in _NEVER and not own.excludes(entry.path):
+                    if entry.name not in _NEVER and not own.excludes_itself(entry.path):
                         waiting.append(entry.path)
-                elif entry.name.endswith(_SUFFIXES) and entry.is_file() and not own.excludes(entry.path):
+                elif entry.name.endswith(_SUFFIXES) and entry.is_file() and not own.excludes_itself(entry.path):
                     yield entry.path, entry.stat().st_size
             except OSError:
                 continue

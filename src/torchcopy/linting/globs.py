@@ -14,22 +14,26 @@ class PathPatterns:
     """
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
-        self._fitting = _compiled(patterns) if patterns else None
+        self._patterns = patterns
 
     def fit(self, relative: str) -> bool:
-        """Whether one fits the path, given with slashes and relative to the folder."""
-        return self._fitting is not None and self._fitting.match(relative) is not None
+        """Whether one fits the path, given with slashes and relative to the folder, or a folder above it."""
+        return bool(self._patterns) and _compiled(self._patterns, "(?:/.*)?").fullmatch(relative) is not None
+
+    def fit_itself(self, relative: str) -> bool:
+        """Whether one fits the path, and not only a folder above it."""
+        return bool(self._patterns) and _compiled(self._patterns, "").fullmatch(relative) is not None
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{_translate(pattern)})" for pattern in patterns), re.DOTALL)
+def _compiled(patterns: tuple[str, ...], behind: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{_translate(pattern)}{behind})" for pattern in patterns), re.DOTALL)
 
 
 def _translate(pattern: str) -> str:
     pattern = pattern.replace("\\", "/").removeprefix("./").rstrip("/")
     start = "" if "/" in pattern else r"(?:.*/)?"
-    return f"{start}{_body(pattern.lstrip('/'))}(?:/.*)?$"
+    return f"{start}{_body(pattern.lstrip('/'))}"
 
 
 def _body(pattern: str) -> str:
@@ -48,8 +52,22 @@ def _body(pattern: str) -> str:
             case _ if token.startswith("*"):
                 parts.append(r".*")
             case _ if token.startswith("[") and token.endswith("]"):
-                inner = token[1:-1].replace("\\", r"\\")
-                parts.append(f"[{'^' + inner[1:] if inner.startswith('!') else inner}]")
+                parts.append(_set(token[1:-1]))
             case _:
                 parts.append(re.escape(token))
     return "".join(parts)
+
+
+def _set(inner: str) -> str:
+    """The regular expression of what stands between brackets: characters and ranges, or with `!` all others."""
+    is_negated = inner.startswith("!")
+    inner = inner.removeprefix("!")
+    parts = []
+    for first, last in re.findall(r"(.)(?:-(.))?", inner, re.DOTALL):
+        if not last:
+            parts.append(re.escape(first))
+        elif first <= last:  # a range that runs backwards holds nothing
+            parts.append(f"{re.escape(first)}-{re.escape(last)}")
+    if not parts:
+        return r"[^/]" if is_negated else r"(?!)"
+    return f"[^/{''.join(parts)}]" if is_negated else f"[{''.join(parts)}]"

@@ -28,6 +28,7 @@ def lint(
     cache: bool = True,
     cache_folder: str | None = None,
     processes: int | None = None,
+    force_exclude: bool = False,
 ) -> LintReport:
     """Checks files, and those in folders.
 
@@ -39,13 +40,14 @@ def lint(
         cache: whether what an earlier run has found is taken, and what this one finds is kept.
         cache_folder: where; None for where caches of this user are.
         processes: at most as many; None for as many as there are processors.
+        force_exclude: whether what is excluded is left out even if it is named.
 
     Raises:
         InputError: a path, a code or the settings cannot be used. Nothing was written.
     """
     wish = wish or Wish()
     module_path.cache_clear()  # files may have come and gone since an earlier run in this process
-    files = find_files(paths, SettingsFinder(select=select, ignore=ignore))
+    files = find_files(paths, SettingsFinder(select=select, ignore=ignore), force_exclude=force_exclude)
     known: dict[str, FileResult] = {}
     store = Cache(cache_folder) if cache else None
     if store is not None:

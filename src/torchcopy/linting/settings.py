@@ -46,8 +46,12 @@ class Settings:
         return codes
 
     def excludes(self, path: str) -> bool:
-        """Whether the file or folder at the absolute `path` is not to be checked."""
+        """Whether the file or folder at the absolute `path`, or a folder that it is in, is not to be checked."""
         return bool(self.folder) and self.exclude.fit(self._relative(path))
+
+    def excludes_itself(self, path: str) -> bool:
+        """Whether a pattern fits the file or folder at the absolute `path`, and not only a folder that it is in."""
+        return bool(self.folder) and self.exclude.fit_itself(self._relative(path))
 
     def _relative(self, path: str) -> str:
         return os.path.relpath(path, self.folder).replace(os.sep, "/")
@@ -113,11 +117,12 @@ class SettingsFinder:
 
 def _read(path: str) -> dict[str, Any] | None:
     """The linter's table of a `pyproject.toml`; None where there is no such file or no such table."""
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except OSError:
+    if not os.path.isfile(path):
         return None
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     if b"torchcopy" not in content:
         return None
     try:

@@ -59,8 +59,45 @@ def test_settings_hold_for_the_files_below_them(tmp_path):
     found = run(tmp_path)
     assert [(each.path, each.code) for each in found.findings] == [(str(tmp_path / "src" / "one.py"), "TC203")]
     assert found.files_read == 4
-    assert run(tmp_path / "legacy" / "one.py").files_read == 0  # a hook names files
     assert run(tmp_path / "tests" / "deep" / "one.py").findings == ()
+
+
+@pytest.fixture
+def excluding(tmp_path):
+    """A project whose folder `legacy` and files `*_pb2.py` are excluded, with a folder that nobody owns."""
+    settings(tmp_path, 'exclude = ["legacy", "*_pb2.py"]')
+    for folder in ("legacy/deep", "src", "src/.venv"):
+        (tmp_path / folder).mkdir(parents=True)
+        write(tmp_path / folder, one=BAD, one_pb2=BAD)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("named", "expected", "forced"),
+    [
+        (".", 1, 1),
+        ("src", 1, 1),
+        ("src/one.py", 1, 1),
+        ("src/one_pb2.py", 1, 0),
+        ("legacy/deep/one.py", 1, 0),
+        ("legacy", 1, 0),  # not `one_pb2.py`, which a pattern fits itself
+        ("legacy/deep", 1, 0),
+        ("src/.venv", 1, 0),
+        ("src/.venv/one.py", 1, 0),
+    ],
+)
+def test_what_is_named_is_checked_though_it_is_excluded(named, expected, forced, excluding):
+    assert run(excluding / named).files_read == expected
+    assert run(excluding / named, force_exclude=True).files_read == forced
+
+
+def test_folders_above_the_project_are_not_left_out(tmp_path, monkeypatch):
+    (tmp_path / "build").mkdir()
+    file = write(tmp_path / "build", one=BAD) / "one.py"
+    monkeypatch.chdir(tmp_path / "build")
+    assert run(file, force_exclude=True).files_read == 1
+    monkeypatch.chdir(tmp_path)
+    assert run(file, force_exclude=True).files_read == 0
 
 
 @pytest.mark.parametrize(
@@ -84,6 +121,17 @@ def test_bad_settings_are_refused_with_their_file(text, message, tmp_path):
     assert str(tmp_path / "pyproject.toml") in str(raised.value)
 
 
+def test_settings_that_may_not_be_opened_are_refused(tmp_path, monkeypatch):
+    write(settings(tmp_path, 'select = ["TC1"]'), one=BAD)
+
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    with pytest.raises(InputError, match=r"pyproject\.toml cannot be read: Permission denied"):
+        run(tmp_path)
+
+
 def test_a_table_that_is_none(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.torchcopy]\nlint = 3\n")
     with pytest.raises(InputError, match=r"`tool\.torchcopy\.lint` is a table; got 3"):
@@ -103,6 +151,12 @@ def test_a_table_that_is_none(tmp_path):
         ("./src/", ["src/a.py"], ["b/src2/a.py"]),
         ("x[!a].py", ["xb.py"], ["xa.py"]),
         ("(a+b).py", ["(a+b).py"], ["aab.py"]),
+        ("x[a-c].py", ["xb.py"], ["x-.py", "xd.py"]),
+        ("x[c-a].py", [], ["xb.py", "x[c-a].py"]),
+        ("x[].py", [], ["x.py", "xa.py"]),
+        ("x[a&&~^].py", ["x&.py", "x^.py"], ["xb.py"]),
+        ("x[[].py", ["x[.py"], ["xa.py"]),
+        ("x[.py", ["x[.py"], ["xa.py"]),
     ],
 )
 def test_patterns(pattern, fits, not_fits):
