@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..semantics.codes.comments import SilencingComment, find_comments, names_codes
-from .findings import Finding
+from .findings import Finding, Fix
 from .project import Project
 from .reading import NotReadError, explain_syntax_error
 from .settings import DEFAULT_CODES
@@ -41,11 +41,11 @@ def check(source: Source, codes: frozenset[str], project: Project) -> Checked:
         raise explain_syntax_error(error, text) from error
     findings, faults = _run_rules(source, codes, project)
     if not findings and not names_codes(text):
-        return Checked(tuple(findings), (), tuple(faults))
+        return Checked((), (), tuple(faults))
     comments = find_comments(text, noqa=True)
     left, used = _silence(findings, comments)
     unused = tuple(each for each in comments if each not in used and _is_ours(each, codes))
-    return Checked(tuple(left), unused, tuple(faults))
+    return Checked(tuple(_each_place_once(left)), unused, tuple(faults))
 
 
 def _run_rules(
@@ -91,6 +91,22 @@ def _silence(
         if not silencing:
             left.append(finding)
     return left, used
+
+
+def _each_place_once(findings: list[Finding]) -> Iterator[Finding]:
+    """Without those that give way to another whose fix changes the same characters: it mends both."""
+    from .rules import gives_way
+
+    for finding in findings:
+        stronger = gives_way(finding.code)
+        if not any(other.code in stronger and _overlap(finding.fix, other.fix) for other in findings):
+            yield finding
+
+
+def _overlap(one: Fix | None, other: Fix | None) -> bool:
+    if one is None or other is None:
+        return False
+    return any(a.start < b.end and b.start < a.end for a in one.edits for b in other.edits)
 
 
 def _is_ours(comment: SilencingComment, codes: frozenset[str]) -> bool:

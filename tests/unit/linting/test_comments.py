@@ -77,3 +77,22 @@ def test_nothing_is_said_of_comments_for_codes_that_were_not_looked_for(tmp_path
 def test_two_comments_on_one_line_count_for_themselves(tmp_path):
     report = run(write(tmp_path, one=f"{CALL}  # noqa: TC101 # torchcopy: ignore[TC203]\n"))
     assert (report.findings, unused(report)) == ((), [(1, "# noqa: TC101")])
+
+
+MOVED = "import torch\n\ndef keep(t: torch.Tensor, d):\n    return t.clone().detach().to(d)"
+
+
+@pytest.mark.parametrize(
+    ("options", "comment", "expected"),
+    [
+        ({}, "", ["TC202"]),  # its fix mends both
+        ({"ignore": ["TC202"]}, "", ["TC203"]),
+        ({}, "  # torchcopy: ignore[TC202]", ["TC203"]),
+        ({}, "  # torchcopy: ignore[TC203]", ["TC202"]),
+        ({}, "  # torchcopy: ignore", []),
+    ],
+)
+def test_two_codes_for_the_same_calls_are_one_finding(options, comment, expected, tmp_path):
+    report = run(write(tmp_path, one=f"{MOVED}{comment}\n"), **options)
+    assert [finding.code for finding in report.findings] == expected
+    assert report.unused == ()

@@ -14,6 +14,7 @@ from ..source import Source
 
 CODE = "TC203"
 NEEDS = (".clone",)
+GIVES_WAY_TO = ("TC202",)  # `x.clone().detach().to(d)` becomes `x.detach().to(d, copy=True)`
 
 _NO_GRADIENT = re.compile(
     r"(^|[._])(labels?|targets?|y|(item_?)?ids?(_seq)?|idx|inds?|index|indices|masks?|lengths?|counts?|seq_?len|perms?|"
