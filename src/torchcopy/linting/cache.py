@@ -17,6 +17,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +30,9 @@ from .project import module_path
 if TYPE_CHECKING:
     import sqlite3
 
-_KEPT_SECONDS = 60 * 24 * 3600
+_DAY_SECONDS = 24 * 3600
+_KEPT_SECONDS = 60 * _DAY_SECONDS
+_OTHERS_KEPT_SECONDS = 30 * _DAY_SECONDS  # files of other versions
 _MOST_IN_QUERY = 500
 _UNSURE_NS = 2_000_000_000  # a file that was written so shortly before it was read may have been written once more
 _COLUMNS = "path, mtime, ctime, size, seen, since, digest, lookups, checked, codes, result"
@@ -39,6 +42,7 @@ create table if not exists files (
     lookups text, checked integer, codes text, result text
 ) without rowid
 """
+_NAME = re.compile(r"lint-[0-9a-f]+\.sqlite(-journal|-wal|-shm)?")
 Lookups = dict[str, str | None]
 
 
@@ -134,6 +138,17 @@ class Cache:
         with contextlib.suppress(OSError, ImportError, ValueError), self._open() as connection, connection:
             connection.executemany(f"insert or replace into files ({_COLUMNS}) values ({','.join('?' * 11)})", rows)
             connection.execute("delete from files where seen < ?", (time.time_ns() - _KEPT_SECONDS * 10**9,))
+        self._remove_unused()
+
+    def _remove_unused(self) -> None:
+        """Removes the files of other versions that nobody has used for long. One in use was touched when opened."""
+        with contextlib.suppress(OSError), os.scandir(os.path.dirname(self._path)) as entries:
+            for entry in entries:
+                if _NAME.fullmatch(entry.name) and not entry.path.startswith(self._path):
+                    with contextlib.suppress(OSError):
+                        status = entry.stat(follow_symlinks=False)
+                        if status.st_mtime < time.time() - _OTHERS_KEPT_SECONDS:
+                            os.unlink(entry.path)
 
     # --- whether it still holds -----------------------------------------------------------------------------------
 
@@ -216,6 +231,7 @@ class Cache:
         try:
             connection = sqlite3.connect(self._path, timeout=5)
             connection.execute("pragma synchronous = off")
+            _touch(self._path)
             connection.execute(_TABLE)
             yield connection
         except sqlite3.OperationalError as error:  # locked, or no place to write to
@@ -227,6 +243,13 @@ class Cache:
         finally:
             if connection is not None:
                 connection.close()
+
+
+def _touch(path: str) -> None:
+    """Tells by the time of a file that it is used: reading alone does not."""
+    with contextlib.suppress(OSError):
+        if os.stat(path).st_mtime < time.time() - _DAY_SECONDS:
+            os.utime(path)
 
 
 def _fetch(connection: sqlite3.Connection, paths: list[str]) -> Iterator[Entry]:

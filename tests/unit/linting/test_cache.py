@@ -2,10 +2,12 @@
 
 import os
 import threading
+import time
 
 import pytest
 from lint_files import BAD, GOOD, fix, places, write
 
+from torchcopy.linting.cache import Cache
 from torchcopy.linting.running import lint
 from torchcopy.linting.wish import Wish
 
@@ -151,6 +153,53 @@ def test_another_version_has_another_file(run, folder, tmp_path, monkeypatch):
     monkeypatch.setattr("torchcopy.linting.cache._fingerprint", lambda: "later")
     assert run(folder).files_cached == 0
     assert len(cache_files(tmp_path)) == 2
+
+
+def age(path, days):
+    os.utime(path, (time.time() - days * 86_400,) * 2)
+
+
+def test_files_of_other_versions_go_when_nobody_has_used_them_for_long(run, folder, tmp_path):
+    write(folder, one=BAD)
+    run(folder)
+    (own,) = cache_files(tmp_path)
+    others = {"lint-0a.sqlite": 31, "lint-0a.sqlite-journal": 31, "lint-0b.sqlite": 29, "notes-0a.sqlite": 400}
+    for name, days in others.items():
+        (tmp_path / "cache" / name).write_bytes(b"")
+        age(tmp_path / "cache" / name, days)
+    (tmp_path / "cache" / "lint-0c.sqlite").mkdir()
+    age(tmp_path / "cache" / "lint-0c.sqlite", 31)
+    write(folder, two=BAD)
+    run(folder)
+    left = [own.name, "lint-0b.sqlite", "lint-0c.sqlite", "notes-0a.sqlite"]
+    assert [path.name for path in cache_files(tmp_path)] == sorted(left)
+
+
+def test_a_file_that_is_used_is_not_removed_by_another_version(run, folder, tmp_path, monkeypatch):
+    write(folder, one=BAD)
+    run(folder)
+    (own,) = cache_files(tmp_path)
+    age(own, 40)
+    used = Cache(str(tmp_path / "cache"))
+    with used._open() as connection:  # as another process has it
+        monkeypatch.setattr("torchcopy.linting.cache._fingerprint", lambda: "0d")
+        run(folder)
+        assert own in cache_files(tmp_path)
+        assert connection.execute("select count(*) from files").fetchone() == (1,)
+    age(own, 40)
+    write(folder, two=BAD)
+    run(folder)
+    assert [path.name for path in cache_files(tmp_path)] == ["lint-0d.sqlite"]
+
+
+def test_an_own_file_that_is_only_read_counts_as_used(run, folder, tmp_path):
+    write(folder, one=BAD)
+    os.utime(folder / "one.py", (1, 1))
+    run(folder)
+    (own,) = cache_files(tmp_path)
+    age(own, 40)
+    assert run(folder).files_cached == 1
+    assert own.stat().st_mtime > time.time() - 86_400
 
 
 def test_nothing_is_kept_without_a_cache(folder, tmp_path, monkeypatch):
