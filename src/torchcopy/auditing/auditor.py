@@ -22,14 +22,14 @@ from .detectors.numpy_sharing import First, NumpySharing
 from .detectors.pinned_bases import PinnedBases
 from .detectors.saved_values import SavedValues
 from .detectors.waste import Waste
-from .device_streams import DeviceStreams
 from .finding_log import FindingLog
-from .op_mode import OpMode
-from .op_plans import OpPlan
-from .shared_values import SharedValues
-from .sites import Sites
-from .stand_ins import StandIns
-from .storages import WatchedStorages, Write
+from .naming.sites import Sites
+from .tracking.shared_values import SharedValues
+from .tracking.storages import WatchedStorages, Write
+from .watching.device_streams import DeviceStreams
+from .watching.op_mode import OpMode
+from .watching.op_plans import OpPlan
+from .watching.stand_ins import StandIns
 
 
 class Auditor:

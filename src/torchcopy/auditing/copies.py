@@ -9,9 +9,9 @@ from collections.abc import Callable
 from torch import Tensor
 
 from .. import _torch_private
+from .naming.sites import Sites
 from .records import STATUSES, CopySite, Kind, Status
-from .sites import Sites
-from .storages import WatchedStorages, Write
+from .tracking.storages import WatchedStorages, Write
 
 _SMALL_PART = 16  # a copy of so small a part of its source's memory lets the rest of it go
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from .naming.sites import Sites
 from .records import Finding, Place
-from .sites import Sites
 
 Marked = tuple[str, int]
 """A role, and the number of the line that has it."""

@@ -22,7 +22,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any, Literal, NoReturn
 
 from .._errors import InputError
-from .tracebacks import strip_frames
+from .watching.tracebacks import strip_frames
 
 INTERRUPTED = 128 + signal.SIGINT
 

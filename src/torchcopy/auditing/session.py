@@ -16,10 +16,10 @@ from .._errors import InputError
 from .._version import __version__
 from ..semantics.codes import find_code
 from .auditor import Auditor
-from .ignores import Ignores
-from .patches import Patches, running
+from .naming.ignores import Ignores
+from .naming.sites import shown_path
 from .records import Finding, Report
-from .sites import shown_path
+from .watching.patches import Patches, running
 
 _LONGEST_SOURCE = 1_000_000
 _active: Audit | None = None

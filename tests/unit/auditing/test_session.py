@@ -18,8 +18,8 @@ from torch.utils._python_dispatch import (
 
 import torchcopy as tc
 from torchcopy._errors import InputError
-from torchcopy.auditing import sites
 from torchcopy.auditing.detectors.deepcopy_costs import told_costs
+from torchcopy.auditing.naming import sites
 
 
 def keep_and_load(model):

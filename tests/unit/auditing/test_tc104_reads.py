@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from torchcopy.auditing.auditor import Auditor
-from torchcopy.auditing.device_streams import DeviceStreams, goes_to_device
-from torchcopy.auditing.op_plans import plan_for
+from torchcopy.auditing.watching.device_streams import DeviceStreams, goes_to_device
+from torchcopy.auditing.watching.op_plans import plan_for
 
 D2H = plan_for(torch.ops.aten._to_copy.default)
 INTO = plan_for(torch.ops.aten.copy_.default)

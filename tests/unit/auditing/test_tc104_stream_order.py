@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchcopy.auditing.stream_order import StreamOrder
+from torchcopy.auditing.tracking.stream_order import StreamOrder
 
 STREAMS = ("s0", "s1", "s2")
 EVENTS = ("e0", "e1")

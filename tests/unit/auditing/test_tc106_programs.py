@@ -294,8 +294,10 @@ def test_torch_keeps_its_own_functions():
         assert {name: vars(torch)[name] for name in names} == before
         from torch import as_tensor, compile
 
-        assert (as_tensor, compile) != (before["as_tensor"], before["compile"])
+        assert as_tensor is not before["as_tensor"]
+        assert compile is not before["compile"]
         assert as_tensor is torch.as_tensor
+        assert as_tensor == before["as_tensor"]  # so that tables which know the function know this one
     assert (torch.from_numpy, torch.save) == (before["from_numpy"], before["save"])
     assert type(torch) is type(np)
     assert as_tensor(np.ones(2)).tolist() == [1.0, 1.0]  # what a program has kept goes on working

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from ... import _torch_private
-from ..sites import Sites
+from ..naming.sites import Sites
 from .saved_values import MOST_NODES, nodes_from
 
 _NO_NUMBER = 1 << 62

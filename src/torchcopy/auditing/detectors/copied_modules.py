@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..finding_log import FindingLog
-from ..sites import Sites
-from ..watched_objects import WatchedModules
+from ..naming.sites import Sites
+from ..tracking.watched_objects import WatchedModules
 
 if TYPE_CHECKING:
-    from ..op_mode import OpMode
+    from ..watching.op_mode import OpMode
 
 _STORES = ("_parameters", "_buffers")
 _FIX = (

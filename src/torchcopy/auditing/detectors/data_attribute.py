@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..finding_log import FindingLog
-from ..sites import Sites
-from ..weak_tables import forget_with
+from ..naming.sites import Sites
+from ..tracking.weak_tables import forget_with
 
 _FIX = "read with `t.detach()`; write under `torch.no_grad()`, to the tensor itself"
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from ... import _torch_private
 from ..._tensors import format_bytes
 from ..finding_log import FindingLog, Found
+from ..naming.sites import Sites
 from ..records import SourceLine
-from ..sites import Sites
 from .accumulated_graphs import Chain, longest_chain
 from .iterations import Iterations
 from .kept_where import where_kept

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ... import _torch_private
 from ..._tensors import has_storage
 from ..finding_log import FindingLog
-from ..storages import WatchedStorages, Write
-from ..weak_tables import forget_with
+from ..tracking.storages import WatchedStorages, Write
+from ..tracking.weak_tables import forget_with
 
 Use = Literal["read", "saved", "loaded"]
 _COPY = "keep a copy: `copy.deepcopy({state})`, or `torchcopy.History`, which takes and restores one cheaply"

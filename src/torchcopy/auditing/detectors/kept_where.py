@@ -13,9 +13,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ..program_frames import values_in
+from ..naming.program_frames import values_in
+from ..naming.sites import Sites, shown_path
 from ..records import SourceLine
-from ..sites import Sites, shown_path
 
 _CONTAINERS = (list, dict, tuple, set, deque)
 

@@ -24,10 +24,10 @@ from ... import _torch_private
 from ..._tensors import first_byte, has_storage, span_bytes
 from ..copies import CopyLog
 from ..finding_log import FindingLog
-from ..name_nodes import Held
-from ..name_uses import NameUses
-from ..sites import Sites
-from ..storages import WatchedStorages, Write
+from ..naming.name_nodes import Held
+from ..naming.name_uses import NameUses
+from ..naming.sites import Sites
+from ..tracking.storages import WatchedStorages, Write
 from .saved_values import SavedValues
 
 First = Literal["tensor", "array"]

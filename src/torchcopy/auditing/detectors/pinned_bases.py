@@ -11,7 +11,7 @@ from torch import Tensor
 from ... import _torch_private
 from ..._tensors import format_bytes
 from ..finding_log import FindingLog
-from ..weak_tables import forget_with
+from ..tracking.weak_tables import forget_with
 
 # References to a base that nothing but views of it, in C++, keeps: that, and the one of the question itself.
 _ONLY_THE_VIEWS = 2

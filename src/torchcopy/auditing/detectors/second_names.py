@@ -21,14 +21,14 @@ from torch.optim import Optimizer
 from ... import _torch_private
 from ..._tensors import has_storage
 from ..finding_log import FindingLog
-from ..op_plans import OpPlan
-from ..program_frames import attribute_of, evaluate, program_frames, values_in
-from ..sites import Sites
-from ..source_names import Binding, SourceNames, says_snapshot
-from ..watched_objects import WatchedModules, WatchedTensors
+from ..naming.program_frames import attribute_of, evaluate, program_frames, values_in
+from ..naming.sites import Sites
+from ..naming.source_names import Binding, SourceNames, says_snapshot
+from ..tracking.watched_objects import WatchedModules, WatchedTensors
+from ..watching.op_plans import OpPlan
 
 if TYPE_CHECKING:
-    from ..op_mode import OpMode
+    from ..watching.op_mode import OpMode
 
 _MOST_TENSORS, _MOST_BINDINGS, _MOST_READS = 4096, 64, 10_000
 _COMPARE = frozenset(

@@ -14,15 +14,15 @@ from torch import Tensor, nn
 from ... import _torch_private
 from ..._tensors import has_storage
 from ..finding_log import FindingLog
-from ..op_plans import OpPlan
-from ..program_frames import evaluate, program_frames, values_in
-from ..sites import Sites
-from ..source_names import SourceNames, bound_name, says_snapshot
-from ..storages import WatchedStorages, Write
-from ..watched_objects import WatchedModules, WatchedTensors
+from ..naming.program_frames import evaluate, program_frames, values_in
+from ..naming.sites import Sites
+from ..naming.source_names import SourceNames, bound_name, says_snapshot
+from ..tracking.storages import WatchedStorages, Write
+from ..tracking.watched_objects import WatchedModules, WatchedTensors
+from ..watching.op_plans import OpPlan
 
 if TYPE_CHECKING:
-    from ..op_mode import OpMode
+    from ..watching.op_mode import OpMode
 
 MESSAGE = "{what} shares its values with what it was to be a copy of: they were overwritten before it was used"
 _MOST_WATCHED, _MOST_SHARED = 256, 1024

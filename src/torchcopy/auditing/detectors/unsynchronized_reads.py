@@ -18,8 +18,8 @@ from torch import Tensor
 
 from ... import _torch_private
 from ..finding_log import FindingLog
-from ..storages import WatchedStorages, Write
-from ..stream_order import Stream, StreamOrder
+from ..tracking.storages import WatchedStorages, Write
+from ..tracking.stream_order import Stream, StreamOrder
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,10 +10,10 @@ from torch import Tensor
 from ... import _torch_private
 from ..._tensors import format_bytes, format_seconds
 from ..copies import CopyLog
-from ..expressions import called_name, is_clone_detach
 from ..finding_log import FindingLog
-from ..sites import Sites
-from ..storages import WatchedStorages, Write
+from ..naming.expressions import called_name, is_clone_detach
+from ..naming.sites import Sites
+from ..tracking.storages import WatchedStorages, Write
 from .deepcopy_costs import told_costs
 
 _REPEATED_LEAST = 2  # the third conversion of an unchanged tensor is the second that was not needed

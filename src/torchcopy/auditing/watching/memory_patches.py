@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import _torch_private
-from .._tensors import first_byte, has_storage
-from .auditor import Auditor
+from ... import _torch_private
+from ..._tensors import first_byte, has_storage
+from ..auditor import Auditor
 from .op_mode import OpMode
 
 Call = Callable[..., Any]

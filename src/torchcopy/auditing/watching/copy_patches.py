@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import _torch_private
-from .auditor import Auditor
+from ... import _torch_private
+from ..auditor import Auditor
 
 _Wrap = Callable[[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]], None]
 _RECONSTRUCT, _COPY = (getattr(copy, name).__code__ for name in ("_reconstruct", "copy"))

@@ -20,9 +20,9 @@ from torch.autograd.function import FunctionCtx
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from .. import _torch_private
-from .._tensors import has_storage
-from .auditor import Auditor
+from ... import _torch_private
+from ..._tensors import has_storage
+from ..auditor import Auditor
 from .copy_patches import CopyPatches
 from .memory_patches import MemoryPatches
 from .op_mode import OpMode

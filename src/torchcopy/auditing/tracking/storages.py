@@ -11,7 +11,7 @@ from typing import Protocol
 
 from torch import Tensor, UntypedStorage
 
-from .. import _torch_private
+from ... import _torch_private
 
 
 class Dependent(Protocol):

@@ -12,12 +12,12 @@ from types import CodeType, FrameType
 
 import torch
 
+from ..records import SourceLine
+from ..watching.stand_ins import is_stand_in
 from .expressions import call_at
-from .records import SourceLine
-from .stand_ins import is_stand_in
 
 _USER, _LIBRARY, _TORCH, _OURS = range(4)
-_PACKAGE = str(Path(__file__).parent.parent) + os.sep
+_PACKAGE = str(Path(__file__).parents[2]) + os.sep
 _TORCH_PACKAGE = str(Path(torch.__file__).parent) + os.sep
 _INSTALLED = tuple(
     {str(Path(sysconfig.get_path(name))) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, Literal
 
+from ..records import SourceLine
 from .name_nodes import Held, Kind, Source
 from .program_frames import values_in
-from .records import SourceLine
 from .sites import Sites, shown_path
 
 _LONGEST_SOURCE, _MOST_INSTRUCTIONS, _MOST_ITEMS = 1_000_000, 20_000, 2_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterable
 
-from ..semantics.codes.comments import SilencingComment, find_comments
-from .records import Finding, SourceLine
+from ...semantics.codes.comments import SilencingComment, find_comments
+from ..records import Finding, SourceLine
 from .sites import shown_path
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from types import CodeType
 
-from .records import SourceLine
+from ..records import SourceLine
 from .sites import shown_path
 
 # Words that say: this has, or shall keep, other values than what is trained.

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from torch import Tensor, nn
 
-from .op_plans import OpPlan
+from ..watching.op_plans import OpPlan
 from .weak_tables import forget_with
 
 _MOST_EACH = 8

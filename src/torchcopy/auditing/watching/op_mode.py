@@ -13,15 +13,15 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .. import _torch_private
-from .._tensors import has_storage
-from .node_lines import NodeLines
+from ... import _torch_private
+from ..._tensors import has_storage
+from ..naming.node_lines import NodeLines
+from ..records import Kind
 from .op_plans import OpPlan, plan_for, statistics_of, tensors_in, written_by
-from .records import Kind
 
 if TYPE_CHECKING:
-    from .auditor import Auditor
-    from .detectors.copied_modules import Foreign, Refusal
+    from ..auditor import Auditor
+    from ..detectors.copied_modules import Foreign, Refusal
 
 _next_node = _torch_private.next_node_number
 _frame = sys._getframe

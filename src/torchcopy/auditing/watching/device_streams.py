@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .. import _torch_private
-from .._tensors import first_byte, has_storage, span_bytes
-from .detectors.unsynchronized_reads import UnsynchronizedReads
+from ... import _torch_private
+from ..._tensors import first_byte, has_storage, span_bytes
+from ..detectors.unsynchronized_reads import UnsynchronizedReads
+from ..tracking.stream_order import Stream, StreamOrder
 from .op_plans import OpPlan
-from .stream_order import Stream, StreamOrder
 
 if TYPE_CHECKING:
-    from .auditor import Auditor
+    from ..auditor import Auditor
 
 Call = Callable[..., Any]
 Wrap = Callable[[Any, str, Callable[[Call], Call]], None]

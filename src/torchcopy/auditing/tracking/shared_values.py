@@ -10,15 +10,15 @@ from typing import Any
 
 from torch import Tensor
 
-from .. import _torch_private
-from .detectors.copied_modules import CopiedModules, Foreign
-from .detectors.data_attribute import DataAttribute
-from .detectors.second_names import SecondNames
-from .detectors.shallow_copies import ShallowCopies
-from .finding_log import FindingLog
-from .op_plans import OpPlan, tensors_in
-from .sites import Sites
-from .source_names import SourceNames
+from ... import _torch_private
+from ..detectors.copied_modules import CopiedModules, Foreign
+from ..detectors.data_attribute import DataAttribute
+from ..detectors.second_names import SecondNames
+from ..detectors.shallow_copies import ShallowCopies
+from ..finding_log import FindingLog
+from ..naming.sites import Sites
+from ..naming.source_names import SourceNames
+from ..watching.op_plans import OpPlan, tensors_in
 from .storages import WatchedStorages
 from .watched_objects import WatchedModules, WatchedTensors
 

@@ -7,7 +7,7 @@ from types import FrameType, TracebackType
 
 from .stand_ins import is_stand_in
 
-_ROOM = str(Path(__file__).parent)
+_ROOM = str(Path(__file__).parent.parent)
 # What of torch stands between a call and a mode, and between a mode and what it passes the call on to.
 _LEADS_TO_A_MODE = (
     "torch/utils/_stats.py",

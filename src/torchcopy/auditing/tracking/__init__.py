@@ -1,0 +1,1 @@
+"""What is remembered of storages, tensors, streams and other objects, without keeping them alive."""
