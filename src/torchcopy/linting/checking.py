@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 
 from ..semantics.codes.comments import SilencingComment, find_comments, names_codes
-from .findings import Finding, Fix
+from .findings import Finding
 from .project import Project
 from .reading import NotReadError, explain_syntax_error
 from .settings import DEFAULT_CODES
@@ -97,16 +99,19 @@ def _each_place_once(findings: list[Finding]) -> Iterator[Finding]:
     """Without those that give way to another whose fix changes the same characters: it mends both."""
     from .rules import gives_way
 
+    changed = {code: _changed(findings, gives_way(code)) for code in {each.code for each in findings}}
     for finding in findings:
-        stronger = gives_way(finding.code)
-        if not any(other.code in stronger and _overlap(finding.fix, other.fix) for other in findings):
+        starts, ends = changed[finding.code]
+        edits = finding.fix.edits if finding.fix is not None else ()
+        if not any((at := bisect.bisect_left(starts, each.end)) and ends[at - 1] > each.start for each in edits):
             yield finding
 
 
-def _overlap(one: Fix | None, other: Fix | None) -> bool:
-    if one is None or other is None:
-        return False
-    return any(a.start < b.end and b.start < a.end for a in one.edits for b in other.edits)
+def _changed(findings: Iterable[Finding], codes: frozenset[str]) -> tuple[list[int], list[int]]:
+    """Where the fixes of some codes change characters: where each edit starts, and the furthest end up to there."""
+    edits = [each for finding in findings if finding.fix and finding.code in codes for each in finding.fix.edits]
+    spans = sorted((each.start, each.end) for each in edits)
+    return [start for start, _ in spans], list(itertools.accumulate((end for _, end in spans), max))
 
 
 def _is_ours(comment: SilencingComment, codes: frozenset[str]) -> bool:

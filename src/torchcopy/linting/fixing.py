@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections.abc import Iterable
 
@@ -97,15 +98,20 @@ def _apply(document: Document, chosen: list[Finding], codes: frozenset[str], pro
 def _without_overlaps(findings: Iterable[Finding]) -> list[Finding]:
     """As many as can be made at once: the first of those that overlap."""
     chosen: list[Finding] = []
-    taken: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []  # in order, none over another
     for finding in findings:
         spans = _spans(finding.fix)
-        if spans and not any(
-            start <= other_end and other <= end for start, end in spans for other, other_end in taken
-        ):
+        if spans and not any(_meets(span, taken) for span in spans):
             chosen.append(finding)
-            taken += spans
+            for span in spans:
+                bisect.insort(taken, span)
     return chosen
+
+
+def _meets(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
+    """Whether a span overlaps one of those that are taken, or touches it."""
+    at = bisect.bisect_left(taken, span)
+    return (at < len(taken) and taken[at][0] <= span[1]) or (at > 0 and taken[at - 1][1] >= span[0])
 
 
 def _spans(fix: Fix | None) -> list[tuple[int, int]]:

@@ -18,6 +18,8 @@ from .wish import Wish
 if TYPE_CHECKING:
     from .processes import CheckedFile
 
+_MOST_KEPT = 2_000_000  # characters of the findings of one file: each has its lines
+
 
 def lint(
     paths: Sequence[str],
@@ -57,8 +59,8 @@ def lint(
     checked = _check([file for file in files if file.path not in known], wish, processes)
     for each in checked:
         results[each.file.path] = each.result
-        if store is not None and each.digest and each.status is not None and _is_worth_keeping(each.result):
-            store.keep(each.file.path, each.digest, each.status, each.file.codes, as_text(each.result))
+        if store is not None and _is_worth_keeping(each.result):
+            _keep(store, each)
     if store is not None:
         for each in checked:
             store.keep_lookups(each.lookups)
@@ -72,6 +74,12 @@ def _check(files: list[FileToCheck], wish: Wish, processes: int | None) -> list[
     from .processes import check_files  # and the rules, which take as long to load as some files to check
 
     return list(check_files(files, wish, processes))
+
+
+def _keep(store: Cache, each: CheckedFile) -> None:
+    text = as_text(each.result)
+    if each.digest and each.status is not None and len(text) <= _MOST_KEPT:
+        store.keep(each.file.path, each.digest, each.status, each.file.codes, text)
 
 
 def _is_worth_keeping(result: FileResult) -> bool:

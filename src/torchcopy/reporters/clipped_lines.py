@@ -14,7 +14,7 @@ _ELLIPSIS = "…"
 
 def columns(text: str) -> int:
     """How wide a text is in a monospaced font, in columns."""
-    return sum(map(_columns, text))
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def _columns(character: str) -> int:
@@ -38,6 +38,16 @@ def without_tabs(text: str, spans: Sequence[Span], size: int = 4) -> tuple[str, 
         length += len(part)
         starts.append(length)
     return "".join(parts), [(starts[start], starts[end]) for start, end in spans]
+
+
+def around(text: str, span: Span, room: int) -> tuple[str, Span]:
+    """The part of a very long line around a span: more on each side than `clip` leaves of it."""
+    margin = 4 * room
+    if len(text) <= 3 * margin:
+        return text, span
+    lo = max(0, span[0] - margin)
+    part = text[lo : span[0] + margin]
+    return part, (span[0] - lo, min(span[1] - lo, len(part)))
 
 
 def clip(text: str, spans: Sequence[Span], room: int) -> tuple[str, list[Span]]:

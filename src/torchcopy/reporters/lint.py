@@ -12,7 +12,7 @@ from typing import TextIO
 
 from ..linting.records import LintReport, PlacedFinding, SkippedFile
 from ..semantics.codes import CODES
-from .clipped_lines import blank, clip, columns, without_tabs
+from .clipped_lines import around, blank, clip, columns, without_tabs
 from .visible_text import visible
 
 # Plain text and a few codes for colours: a library for that takes as long to load as a small project to check.
@@ -20,6 +20,7 @@ _COLOURS = {"TC1": "1;31", "TC2": "1;33", "TC3": "1;36"}
 _FRAME, _GOOD, _BOLD = "34", "32", "1"
 _BY_CODE = {code.code: code for code in CODES}
 _LEAST_WIDTH = 40
+_BREAKS = {9: 0x2409, 10: 0x240A, 13: 0x240D}  # in a path, where they would break its line
 
 
 class _Page:
@@ -41,7 +42,12 @@ class _Page:
     def wrapped(self, first: str, rest: str, text: str, colour: str = "") -> None:
         """Writes a text over as many lines as it takes, `first` before it and `rest` before its other lines."""
         for at, line in enumerate(
-            textwrap.wrap(text, max(20, self.width - columns(first)), break_long_words=False)
+            textwrap.wrap(
+                text,
+                max(20, self.width - columns(first)),
+                break_long_words=False,
+                break_on_hyphens=False,  # of paths
+            )
         ):
             self.line(rest if at else first, (line, colour))
 
@@ -130,6 +136,7 @@ def _many(count: int, thing: str) -> str:
 
 def _where(path: str, cell: int, line: int, column: int = 0) -> str:
     """`train.py:3:5`, `train.ipynb:cell 2:3:5`; what is not known is left out."""
+    path = path.translate(_BREAKS)
     parts = [path, f"cell {cell}" if cell else "", str(line) if line else "", str(column) if column else ""]
     return ":".join(filter(None, parts))
 
@@ -159,9 +166,10 @@ def _finding(page: _Page, finding: PlacedFinding) -> None:
             page.line((f"{gutter} ⋮{f' cell {own_cell}' if own_cell != cell else ''}", _FRAME))
             cell = own_cell
         left_out = min(shared, start)
-        span = (start - left_out, end - left_out)
-        expanded, spans = without_tabs(visible(text)[left_out:], [span])
-        shown, spans = clip(expanded, spans, max(20, page.width - len(gutter) - 3))
+        room = max(20, page.width - len(gutter) - 3)
+        near, span = around(text[left_out:], (start - left_out, end - left_out), room)
+        expanded, spans = without_tabs(visible(near), [span])
+        shown, spans = clip(expanded, spans, room)
         page.line((f"{number:>{len(gutter)}} | ", _FRAME), shown)
         carets = blank(shown[: spans[0][0]]) + "^" * max(1, columns(shown[slice(*spans[0])]))
         _marks(page, f"{gutter} | ", carets, role, colour)

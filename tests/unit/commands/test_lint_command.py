@@ -283,5 +283,29 @@ def test_control_characters_of_a_source_reach_no_terminal(lint):
     assert "\u202e" not in text
 
 
+def test_a_path_takes_one_line_whatever_is_in_it(lint):
+    text = shown(lint, 40, **{"a\nb\x1b\tc-d e" + "f-" * 30: BAD + "# torchcopy: ignore[TC203]\n"})
+    lines = text.splitlines()
+    assert f" --> a␊b␛␉c-d e{'f-' * 30}.py:2:12" in lines
+    assert f"  e{'f-' * 30}.py:3:1:" in lines
+
+
+def test_of_a_very_long_line_only_what_is_near_is_looked_at(lint, monkeypatch):
+    from torchcopy.reporters import clipped_lines
+
+    looked_at = []
+    monkeypatch.setattr(
+        reporter,
+        "without_tabs",
+        lambda text, spans: looked_at.append(text) or clipped_lines.without_tabs(text, spans),
+    )
+    text = shown(lint, 80, bad=f"x = [{'1, ' * 30_000}t.clone().detach(), {'2, ' * 30_000}]\n")
+    assert [len(text) < 2_000 for text in looked_at] == [True]
+    shown_line, carets = text.splitlines()[3:5]
+    assert shown_line.startswith("1 | …")
+    assert shown_line.endswith(", t.clone().detach(), 2, 2, …")
+    assert shown_line[carets.index("^") : carets.rindex("^") + 1] == "t.clone().detach()"
+
+
 def test_every_code_of_the_linter_has_words_for_its_fix():
     assert all(code.fix for code in CODES if code.linted)

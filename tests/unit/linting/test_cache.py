@@ -209,6 +209,14 @@ def test_nothing_is_kept_without_a_cache(folder, tmp_path, monkeypatch):
     assert cache_files(tmp_path) == []
 
 
+def test_more_findings_than_are_worth_keeping_are_not_kept(run, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("torchcopy.linting.running._MOST_KEPT", 1_000)
+    write(folder, few=BAD, many=BAD * 20)
+    assert len(run(folder).findings) == 21
+    report = run(folder)
+    assert (len(report.findings), report.files_cached) == (21, 1)
+
+
 def test_runs_at_the_same_time_find_the_same(run, folder):
     for number in range(40):
         write(folder, **{f"file{number}": BAD})
