@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from .._errors import InputError
+from .records import SkippedFile
 from .settings import Settings, SettingsFinder
 
 _SUFFIXES = (".py", ".ipynb")
@@ -35,16 +36,19 @@ class FileToCheck:
     size: int
 
 
-def find_files(paths: Iterable[str], settings: SettingsFinder, *, force_exclude: bool = False) -> list[FileToCheck]:
-    """The files to check, each once, sorted by path.
+def find_files(
+    paths: Iterable[str], settings: SettingsFinder, *, force_exclude: bool = False
+) -> tuple[list[FileToCheck], list[SkippedFile]]:
+    """The files to check, each once, sorted by path; and the folders that cannot be opened.
 
     Left out of folders are those that are nobody's own, such as `.git`, `.venv` and `build`, and what the settings
     exclude. What is named is checked, unless `force_exclude`: hooks and editors name files that nobody chose.
 
     Raises:
-        InputError: a path does not exist, or is a file of another kind; settings cannot be read.
+        InputError: a path does not exist, cannot be opened, or is a file of another kind; settings cannot be read.
     """
     found: dict[str, FileToCheck] = {}
+    skipped: dict[str, SkippedFile] = {}
     for given in paths:
         path = _absolute(given)
         try:
@@ -58,12 +62,14 @@ def find_files(paths: Iterable[str], settings: SettingsFinder, *, force_exclude:
             raise InputError(f"cannot check {given!r}: it is no regular file")
         if force_exclude and _is_left_out(path, settings.of_folder(path if is_folder else os.path.dirname(path))):
             continue
+        if not os.access(path, os.R_OK | os.X_OK if is_folder else os.R_OK):
+            raise InputError(f"cannot open {given!r}: Permission denied")
         if not is_folder:
             _add(found, path, status.st_size, settings)
             continue
-        for each, size in _below(path, settings):
+        for each, size in _below(path, settings, skipped):
             _add(found, each, size, settings)
-    return sorted(found.values(), key=lambda each: each.path)
+    return sorted(found.values(), key=lambda each: each.path), sorted(skipped.values(), key=lambda each: each.path)
 
 
 def _is_left_out(path: str, own: Settings) -> bool:
@@ -90,7 +96,7 @@ def _add(found: dict[str, FileToCheck], path: str, size: int, settings: Settings
         found[path] = FileToCheck(path, codes, size)
 
 
-def _below(folder: str, settings: SettingsFinder) -> Iterator[tuple[str, int]]:
+def _below(folder: str, settings: SettingsFinder, skipped: dict[str, SkippedFile]) -> Iterator[tuple[str, int]]:
     """The files below a folder, with their sizes. Links to folders are not followed, links to files are.
 
     A folder is not left out because one above it is excluded: the walk began below that by wish.
@@ -102,8 +108,7 @@ def _below(folder: str, settings: SettingsFinder) -> Iterator[tuple[str, int]]:
         try:
             entries = list(os.scandir(at))
         except OSError as error:
-            if at == folder:
-                raise InputError(f"cannot open {at!r}: {error.strerror or error}") from error
+            skipped[at] = SkippedFile(at, f"is a folder that cannot be opened: {error.strerror or error}")
             continue
         for entry in entries:
             try:

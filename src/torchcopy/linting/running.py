@@ -49,7 +49,8 @@ def lint(
     """
     wish = wish or Wish()
     module_path.cache_clear()  # files may have come and gone since an earlier run in this process
-    files = find_files(paths, SettingsFinder(select=select, ignore=ignore), force_exclude=force_exclude)
+    finder = SettingsFinder(select=select, ignore=ignore)
+    files, folders = find_files(paths, finder, force_exclude=force_exclude)
     known: dict[str, FileResult] = {}
     store = Cache(cache_folder) if cache else None
     if store is not None:
@@ -65,7 +66,7 @@ def lint(
         for each in checked:
             store.keep_lookups(each.lookups)
         store.save()
-    return _report([results[file.path] for file in files], cached=len(known))
+    return _report([results[file.path] for file in files], folders, cached=len(known))
 
 
 def _check(files: list[FileToCheck], wish: Wish, processes: int | None) -> list[CheckedFile]:
@@ -96,10 +97,10 @@ def _known(store: Cache, file: FileToCheck, wish: Wish) -> FileResult | None:
     return None if any(each.fixable and (each.safe or wish.unsafe) for each in result.findings) else result
 
 
-def _report(results: Sequence[FileResult], cached: int) -> LintReport:
+def _report(results: Sequence[FileResult], folders: Sequence[SkippedFile], cached: int) -> LintReport:
     return LintReport(
         findings=tuple(_shown(finding) for result in results for finding in result.findings),
-        skipped=tuple(_shown(skipped) for result in results for skipped in result.skipped),
+        skipped=tuple(map(_shown, [*folders, *(skipped for result in results for skipped in result.skipped)])),
         unused=tuple(_shown(comment) for result in results for comment in result.unused),
         fixed=tuple(_shown(result.fixed) for result in results if result.fixed is not None),
         files_read=sum(result.is_read for result in results),

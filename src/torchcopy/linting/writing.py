@@ -21,7 +21,7 @@ def replace_file(path: str, before: bytes, after: bytes) -> None:
     temporary = None
     try:
         if not os.access(target, os.W_OK):
-            raise InputError(f"cannot write {path!r}: it is write-protected")
+            raise InputError("it is write-protected")
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(after)
@@ -30,11 +30,11 @@ def replace_file(path: str, before: bytes, after: bytes) -> None:
             status = target.stat()
             os.chown(temporary, status.st_uid, status.st_gid)
         if target.read_bytes() != before:
-            raise InputError(f"{path!r} has changed while it was checked: it was left as it is; run again")
+            raise InputError("it has changed while it was checked; run again")
         Path(temporary).replace(target)
         temporary = None
     except OSError as error:
-        raise InputError(f"cannot write {path!r}: {error.strerror or error}") from error
+        raise InputError(f"it cannot be written: {error.strerror or error}") from error
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):

@@ -1,9 +1,13 @@
 """Files that cannot be checked are told in one line each, and the rest is."""
 
+import os
 import warnings
+from pathlib import Path
 
 import pytest
 from lint_files import BAD, places, run, write
+
+from torchcopy._errors import InputError
 
 UNREADABLE = {
     "latin": (b"x = '\xe9'\n", "is not UTF-8", 1),
@@ -101,3 +105,35 @@ def test_a_fault_of_a_rule_hides_nothing_else(tmp_path, monkeypatch):
     (fault,) = report.skipped
     assert fault.is_error
     assert fault.reason == "a fault of TC105: ZeroDivisionError: oh"
+
+
+def test_a_folder_that_may_not_be_opened_is_told(tmp_path, monkeypatch):
+    (tmp_path / "locked").mkdir()
+    real = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    report = run(write(tmp_path, one=BAD))
+    told = ("is a folder that cannot be opened: Permission denied", False)
+    assert [(Path(each.path).name, each.reason, each.is_error) for each in report.skipped] == [("locked", *told)]
+    assert (report.files_read, report.files_skipped) == (1, 0)
+
+
+def test_a_named_file_that_may_not_be_opened_is_refused(tmp_path, monkeypatch):
+    file = write(tmp_path, secret=BAD) / "secret.py"
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(InputError, match=r"cannot open '.*secret\.py': Permission denied"):
+        run(file)
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path):
+    write(tmp_path, one=BAD)
+    os.mkfifo(tmp_path / "pipe.py")
+    os.mkfifo(tmp_path / "pyproject.toml")
+    assert run(tmp_path).files_read == 1
+    with pytest.raises(InputError, match="it is no regular file"):
+        run(tmp_path / "pipe.py")
