@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .flow import Flow
+from .kinds import UNKNOWN, Kind
+from .loss_terms import detaches, is_detached_itself, shown, terms
 from .nodes import Loop, called_name, keyword, path_of, walk
 from .scopes import Scope
 
@@ -19,17 +21,11 @@ if TYPE_CHECKING:
     from .file_facts import FileFacts
 
 _BACKWARDS = ("backward", "manual_backward")
-_LIKE_ITSELF = frozenset(
-    "mean sum clone to cpu cuda float double half view reshape squeeze unsqueeze abs sqrt log exp div mul add sub "
-    "contiguous flatten clamp".split()
-)
-_OF_TENSORS = frozenset("mean sum clamp stack cat abs add sub mul div sqrt log exp".split())
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft")
 _LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective")
 _DEEPEST = 3
-_MOST_TERMS = 50  # nested operators: what has more is no loss
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -134,7 +130,7 @@ class Losses(Flow[Value]):
         elif name in _KEEPERS and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
             keeper = place_of(call.func.value)
             if keeper is not None:
-                for kept in _shown(call.args[0]):
+                for kept in shown(call.args[0]):
                     self._keep(kept, call, keeper, False, facts)
 
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
@@ -160,9 +156,9 @@ class Losses(Flow[Value]):
             made = Value("", call, of)
             self.backwards.add(made)
             self._relate(made, of, facts)
-            terms = [each for each in _terms(of) if place_of(each) is not None]
-            if len(terms) == 1 or (terms and isinstance(of, ast.BinOp) and isinstance(of.op, ast.Div | ast.Mult)):
-                self.backwards |= self._values(terms[0], facts)
+            places = [each for each in terms(of) if place_of(each) is not None]
+            if len(places) == 1 or (places and isinstance(of, ast.BinOp) and isinstance(of.op, ast.Div | ast.Mult)):
+                self.backwards |= self._values(places[0], facts)
 
     def _keep(self, node: ast.expr, at: ast.AST, keeper: str, is_sum: bool, facts: frozenset[Value]) -> None:
         values = self._values(node, facts)
@@ -182,9 +178,9 @@ class Losses(Flow[Value]):
         place = place_of(target)
         if place is None:
             return facts
-        for term in _terms(value):
+        for term in terms(value):
             if place_of(term) == place and term is not value:
-                for other in _terms(value):
+                for other in terms(value):
                     if place_of(other) != place:
                         self._keep(other, at, place, True, facts)
         made = Value(place, at, value)
@@ -202,7 +198,7 @@ class Losses(Flow[Value]):
                 for each in value.elts:
                     self._keep(each, at, place, False, facts)
             else:
-                for term in _terms(value):
+                for term in terms(value):
                     self._keep(term, at, place, True, facts)
         made = Value(place, at)
         before = {each for each in facts if each.place == place and each != made}
@@ -221,7 +217,7 @@ class Losses(Flow[Value]):
 
     def _relate(self, made: Value, value: ast.expr, facts: frozenset[Value]) -> None:
         """What a value was computed from by arithmetic: it is on its graph, and the other way round."""
-        for term in _terms(value):
+        for term in terms(value):
             values = self._values(term, facts)
             self._derived.setdefault(made, set()).update(values)
             self._parts.setdefault(made, set()).update(values)
@@ -229,7 +225,7 @@ class Losses(Flow[Value]):
     def _values(self, node: ast.expr, facts: frozenset[Value]) -> frozenset[Value]:
         """What an expression may be, if it is a place, or a call whose result is told by its definition."""
         found: set[Value] = set()
-        for term in _terms(node):
+        for term in terms(node):
             place = place_of(term)
             if place is not None:
                 found |= {each for each in facts if each.place == place}
@@ -283,10 +279,20 @@ class Losses(Flow[Value]):
         """Whether a value hangs on no graph for sure; a `derived` one may be on the graph of what it is made of."""
         if value.source is None:
             return False
-        kind = self.facts.kind_of(value.source)
-        if derived and value.source is not None and _detaches(value.source):
+        kind = self._kind(value)
+        if derived and value in self.backwards:
+            return is_detached_itself(value.source)  # a number it begins with has no `backward`
+        if derived and detaches(value.source):
             return True
         return kind.name in ("number", "ndarray", "text") or (derived and kind.is_tensor and kind.graph is False)
+
+    def _kind(self, value: Value) -> Kind:
+        """What a value is; of a part of what a call gives, what the call's definition tells."""
+        if value.index < 0:
+            return self.facts.kind_of(value.source)
+        found = self.facts.definition(value.source.func) if isinstance(value.source, ast.Call) else None
+        parts = self.facts.summary(found).parts if found is not None and found.scope.is_function else ()
+        return parts[value.index] if value.index < len(parts) else UNKNOWN
 
     def may_hang(self, part: Value, depth: int = 0) -> bool:
         """Whether a summand of a loss hangs on the graph: a weight or a target does not."""
@@ -295,8 +301,8 @@ class Losses(Flow[Value]):
         if not isinstance(part.source, ast.Call | ast.BinOp) or not _LOSS_LIKE.search(part.place.lower()):
             kind = self.facts.kind_of(part.source)
             return kind.is_tensor and kind.graph is True
-        kind = self.facts.kind_of(part.source)
-        return not _detaches(part.source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
+        kind = self._kind(part)
+        return not detaches(part.source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
 
 
 def returns_hot(facts: FileFacts, call: ast.Call, index: int, depth: int = 1) -> bool:
@@ -330,51 +336,6 @@ def losses_of(facts: FileFacts, scope: Scope) -> Losses:
         known[scope] = Losses(facts, scope)
         known[scope].run(scope.body)
     return known[scope]
-
-
-def _terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
-    """The operands of arithmetic that keep their graph: `a` and `b` of `a + 0.5 * b.mean()`."""
-    if depth > _MOST_TERMS:
-        return
-    depth += 1
-    match node:
-        case ast.BinOp(left=left, right=right):
-            yield from _terms(left, depth)
-            yield from _terms(right, depth)
-        case ast.UnaryOp(operand=operand):
-            yield from _terms(operand, depth)
-        case ast.IfExp(body=body, orelse=orelse):
-            yield from _terms(body, depth)
-            yield from _terms(orelse, depth)
-        case ast.Call(func=ast.Attribute(value=of, attr=name), args=given) if name in _LIKE_ITSELF:
-            if isinstance(of, ast.Name) and of.id in ("torch", "F", "np", "numpy", "math"):
-                if of.id in ("torch", "F") and name in _OF_TENSORS and given:
-                    yield from _terms(given[0], depth)
-                return
-            yield from _terms(of, depth)
-        case ast.Constant():
-            return
-        case _:
-            yield node
-
-
-def _detaches(node: ast.expr) -> bool:
-    return any(
-        isinstance(each, ast.Attribute) and each.attr in ("detach", "item", "data", "numpy", "tolist")
-        for each in ast.walk(node)
-    ) or (isinstance(node, ast.Call) and called_name(node) in ("float", "int", "np", "to_numpy", "tensor"))
-
-
-def _shown(node: ast.expr) -> list[ast.expr]:
-    """What is kept of what is appended: the entries of a tuple or dict that is written there."""
-    match node:
-        case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            return elements
-        case ast.Dict(values=values):
-            return values
-        case ast.BinOp() | ast.Call():
-            return list(_terms(node))
-    return [node]
 
 
 def repeats(facts: FileFacts, scope: Scope, kept: Kept) -> bool:

@@ -181,10 +181,30 @@ class _KeptStates(Flow[State]):
             return facts
         if name in _CHANGES_DICT and base is not None:
             facts = frozenset(each for each in facts if each.place != base)
+            if name == "update":
+                facts = self._updated(call, base, facts)
         if name.endswith("_") and not name.endswith("__") and receiver is not None:
             facts = self._written(receiver, facts)
         if name == "step" or facts:
             facts = self._trained(call, facts)
+        return facts
+
+    def _updated(self, call: ast.Call, base: str, facts: frozenset[State]) -> frozenset[State]:
+        """After `best.update(model=m.state_dict())`: as after `best["model"] = m.state_dict()`."""
+        given = [(f"[{each.arg!r}]", each.value) for each in call.keywords if each.arg]
+        if len(call.args) == 1 and isinstance(call.args[0], ast.Dict):
+            given += [
+                (f"[{key.value!r}]", value)
+                for key, value in zip(call.args[0].keys, call.args[0].values, strict=True)
+                if isinstance(key, ast.Constant)
+            ]
+        for suffix, value in given:
+            states = [*self._states_of(value, facts)]
+            facts = self._without(f"{base}{suffix}", facts)
+            for state in states:
+                made = dataclasses.replace(state, place=f"{base}{suffix}{state.place}")
+                self.made[made.place] = made
+                facts |= {made}
         return facts
 
     def _trained(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:

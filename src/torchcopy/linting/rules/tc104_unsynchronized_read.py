@@ -54,17 +54,17 @@ class _HostCopies(Flow[Pending]):
             return facts
         for each in reversed(list(walk(node))):
             facts = self._evaluated(each, facts)
-        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign | ast.Return) else None
-        made = self._pending(value, facts) if value is not None else frozenset[ast.Call]()
+        made = [
+            (place, self._pending(value, facts))
+            for target, value in _bound(node)
+            if (place := path_of(target)) is not None
+        ]
         for each in walk(node):
             if isinstance(each, ast.Name | ast.Attribute | ast.Subscript) and type(each.ctx) is ast.Store:
                 place = path_of(each)
                 facts = frozenset(one for one in facts if one.place != place)
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                place = path_of(target)
-                if place is not None:
-                    facts |= {Pending(place, call) for call in made}
+        for place, copies in made:
+            facts |= {Pending(place, call) for call in copies}
         return facts
 
     def _pending(self, node: ast.expr, facts: frozenset[Pending]) -> frozenset[ast.Call]:
@@ -130,6 +130,19 @@ class _HostCopies(Flow[Pending]):
         for copy in copies:
             if copy not in self.found.values():
                 self.found[at] = copy
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each target of an assignment with what it gets; those of `a, b = x, y` one by one."""
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        yield node.target, node.value
+    for target in node.targets if isinstance(node, ast.Assign) else ():
+        value = node.value  # type: ignore[attr-defined]
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+            if len(target.elts) == len(value.elts):
+                yield from zip(target.elts, value.elts, strict=True)
+        else:
+            yield target, value
 
 
 def _is_part(path: str, place: str) -> bool:

@@ -226,7 +226,9 @@ def _listed_memory(facts: FileFacts, node: ast.expr) -> str | None:
     if "numpy" in methods:
         return path_of(inner) if facts.kind_of(inner).is_tensor else None
     if isinstance(inner, ast.Call) and facts.resolve(inner.func) in _SHARES and len(inner.args) == 1:
-        return path_of(inner.args[0]) if facts.kind_of(inner.args[0]).name == "ndarray" else None
+        kind = facts.kind_of(inner.args[0])
+        is_array = kind.name == "ndarray" or (not kind.is_known and facts.resolve(inner.func) == _SHARES[0])
+        return path_of(inner.args[0]) if is_array else None  # `from_numpy` takes nothing else
     return None
 
 

@@ -1,0 +1,72 @@
+"""What a loss is made of, as it is written: the operands that keep their graph, and what leaves it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from .nodes import called_name
+
+_LIKE_ITSELF = frozenset(
+    "mean sum clone to cpu cuda float double half view reshape squeeze unsqueeze abs sqrt log exp div mul add sub "
+    "contiguous flatten clamp".split()
+)
+_OF_TENSORS = frozenset("mean sum clamp stack cat abs add sub mul div sqrt log exp".split())
+_LEAVES_GRAPH = ("detach", "item", "data", "numpy", "tolist")
+_MOST_TERMS = 50  # nested operators: what has more is no loss
+
+
+def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
+    """The operands of arithmetic that keep their graph: `a` and `b` of `a + 0.5 * b.mean()`."""
+    if depth > _MOST_TERMS:
+        return
+    depth += 1
+    match node:
+        case ast.BinOp(left=left, right=right):
+            yield from terms(left, depth)
+            yield from terms(right, depth)
+        case ast.UnaryOp(operand=operand):
+            yield from terms(operand, depth)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from terms(body, depth)
+            yield from terms(orelse, depth)
+        case ast.Call(func=ast.Attribute(value=of, attr=name), args=given) if name in _LIKE_ITSELF:
+            if isinstance(of, ast.Name) and of.id in ("torch", "F", "np", "numpy", "math"):
+                if of.id in ("torch", "F") and name in _OF_TENSORS and given:
+                    yield from terms(given[0], depth)
+                return
+            yield from terms(of, depth)
+        case ast.Constant():
+            return
+        case _:
+            yield node
+
+
+def detaches(node: ast.expr) -> bool:
+    """Whether a value is detached, or made of something that is, so that it most likely has no graph."""
+    return any(isinstance(each, ast.Attribute) and each.attr in _LEAVES_GRAPH for each in ast.walk(node)) or (
+        isinstance(node, ast.Call) and called_name(node) in ("float", "int", "np", "to_numpy", "tensor")
+    )
+
+
+def is_detached_itself(node: ast.expr) -> bool:
+    """Whether a value is a detached one, and not only made of some: `loss.detach()`, not `f(x.detach())`."""
+    for term in terms(node):
+        at = term
+        while isinstance(at, ast.Attribute | ast.Call | ast.Subscript):
+            if isinstance(at, ast.Attribute) and at.attr in _LEAVES_GRAPH:
+                return True
+            at = at.func if isinstance(at, ast.Call) else at.value
+    return False
+
+
+def shown(node: ast.expr) -> list[ast.expr]:
+    """What is kept of what is appended: the entries of a tuple or dict that is written there."""
+    match node:
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return elements
+        case ast.Dict(values=values):
+            return values
+        case ast.BinOp() | ast.Call():
+            return list(terms(node))
+    return [node]
