@@ -19,13 +19,13 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its status."""
-    from ..auditing.running import ProgramInterrupted
-
     try:
         status = run(sys.argv[1:] if arguments is None else list(arguments))
-    except ProgramInterrupted as interrupted:
-        interrupted.leave()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupted:
+        from ..auditing.running import ProgramInterrupted  # only now: it takes as long to load as a file to check
+
+        if isinstance(interrupted, ProgramInterrupted):
+            interrupted.leave()
         status = _interrupted()
     sys.exit(status)
 
