@@ -15,6 +15,7 @@ from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
 from ..inference.kept_states import Kept, kept_in, thing_of, unwrapped
 from ..inference.nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
+from ..inference.rounds import is_in_last_round, is_replaced_in_first_round
 from ..inference.scopes import Scope
 from ..inference.training import module_path, updates
 
@@ -70,6 +71,7 @@ class _KeptStates(Flow[State]):
         self.made: dict[str, State] = {}
         self.unknown_uses: list[_Use] = []
         self.rebound: dict[str, set[str]] = {}
+        self.read_from_files: set[str] = set()
         self.called: set[str] = set()
         self.trains = False
 
@@ -117,8 +119,10 @@ class _KeptStates(Flow[State]):
             if path is None and isinstance(target, ast.Subscript):
                 base = path_of(target.value)
                 path = None if base is None else f"{base}[*]"
-            if path is None:
+            if path is None or is_replaced_in_first_round(self.facts, self.scope, path, value):
                 continue
+            if isinstance(value, ast.Call) and "load" in called_name(value):
+                self.read_from_files.add(path)
             for state in states:
                 if state.place.startswith(part):
                     made = dataclasses.replace(state, place=path + state.place[len(part) :])
@@ -133,6 +137,8 @@ class _KeptStates(Flow[State]):
                 for state in facts:
                     if _is_in(state.place, kept.alias):
                         yield dataclasses.replace(state, place=kept.suffix + state.place[len(kept.alias) :])
+            elif is_in_last_round(self.facts, kept.call):
+                continue
             elif not kept.optimizer or TRAINED in facts or self._has_moments():
                 yield State(kept.suffix, kept)
 
@@ -264,7 +270,7 @@ class _KeptStates(Flow[State]):
             for state in known:
                 if state.is_trained:
                     self._report(state, call, "loaded")
-            if not known:
+            if not known and not any(_is_in(path, each) for each in self.read_from_files):
                 since = self.rebound.get(module)
                 made = None if since is None else frozenset(since)
                 self.unknown_uses.append(_Use(path, call, module, True, made))

@@ -18,7 +18,8 @@ GIVES_WAY_TO = ("TC202",)  # `x.clone().detach().to(d)` becomes `x.detach().to(d
 
 _NO_GRADIENT = re.compile(
     r"(^|[._])(labels?|targets?|y|(item_?)?ids?(_seq)?|idx|inds?|index|indices|masks?|lengths?|counts?|seq_?len|perms?|"
-    r"d_p|strides?|shapes?|sizes?|(time_?)?steps?|actions?|rewards?|dones?|obs|observations?|throughputs?|queue)\d*$"
+    r"d_p|strides?|shapes?|sizes?|(time_?)?steps?|actions?|rewards?|dones?|obs|observations?|throughputs?|queue|"
+    r"(\w+_)?n?ids?|confusion(_matrix)?|(\w+_)?bank)\d*$"
     r"|(^|[._])(\w+_)?(grads?|gradients?|grad_\w+|(recv_?)?buf(fer)?s?|state_?dict|checkpoint)([._]|$)"
 )
 """Names of integers, observations, gradients and what was received or loaded: none of them hangs on a graph."""
@@ -57,10 +58,12 @@ def check(facts: FileFacts) -> Iterator[Finding]:
 
 def _has_no_graph(facts: FileFacts, tensor: ast.expr) -> bool:
     """Whether no gradient flows to a value: by its kind, as `.data` or a buffer, or because it holds integers."""
-    gets_gradient = isinstance(tensor, ast.Name) and f"{tensor.id}.requires_grad" in facts.source.text
+    gets_gradient = isinstance(tensor, ast.Name) and bool(
+        re.search(rf"\b{re.escape(tensor.id)}\.requires_grad(_\(|\s*=)", facts.source.text)
+    )
     if facts.kind_of(tensor).graph is False and not gets_gradient:
         return True
-    if _wants_none(facts, tensor):
+    if _wants_none(facts, tensor) or isinstance(tensor, ast.Compare):
         return True
     at = tensor
     while isinstance(at, ast.Subscript):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from ..findings import Finding
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import called_name, method_call, path_of
+from ..inference.scopes import Scope
 from ..inference.weight_updates import Deed, Places, simple_statements
 
 CODE = "TC209"
@@ -17,6 +18,7 @@ NEEDS = ("parameters()", "state_dict()", "buffers()", "params")
 _WRITES = ("copy_(", "lerp_(", "add_(", "sub_(", "mul_(", ".data", "] = ", " += ", " -= ")
 _OF_MODULES = ("parameters", "named_parameters", "buffers", "named_buffers")
 _WEIGHTS = re.compile(r"param|weight|buffer", re.IGNORECASE)
+_STEPS = re.compile(r"grad|delta|direction|momentum|velocit|update|perturb|noise|^g\d?$", re.IGNORECASE)
 _MOST = 8  # statements: a longer body does more than that
 
 
@@ -55,6 +57,7 @@ class _Loop:
         self.places = Places({})
         self.owners: dict[str, str] = {}
         self.leaves_out_buffers = False
+        self.named_parameters_of = ""
         self.is_over_weights = self._read(target, iterable)
 
     def _read(self, target: ast.expr, iterable: ast.expr) -> bool:
@@ -86,6 +89,8 @@ class _Loop:
                 if method_call(given, "parameters") is not None:
                     self.owners[name] = f"list({self.owners[name]}.parameters())"
         self.leaves_out_buffers = of_modules == 2 and "buffers()" not in "".join(self.owners.values())
+        if any(_STEPS.search(each) for each in self.owners.values() if not each.endswith("s()")):
+            return False  # a step along something
         return of_modules >= 1 and weights >= 2 and len(self.places.names) == 2
 
     def _owner(self, given: ast.expr) -> tuple[str, bool]:
@@ -148,7 +153,9 @@ class _Loop:
             self.places.key = key.id
             self.places.names[value.id] = 0
             self.owners[value.id] = owner
-            self.leaves_out_buffers = name == "named_parameters"
+            if name == "named_parameters":
+                self.leaves_out_buffers = True
+                self.named_parameters_of = owner
             return True
         owner = self._state(iterable)
         if owner and isinstance(target, ast.Name):
@@ -204,6 +211,19 @@ class _Loop:
                 return bool(self.places.of(of))
         return False
 
+    def match_keys(self, place: str, scope: Scope) -> None:
+        """Names the parameters alone where the other side is a dict of these: a module has buffers besides."""
+        if not self.named_parameters_of or place in self.places.names:
+            return
+        bound = self.facts.bindings_of_path(scope, place)
+        if any(each.value is not None and "state_dict" in self.facts.source.segment(each.value) for each in bound):
+            return
+        self.owners = {
+            name: f"dict({owner}.named_parameters())" if owner == self.named_parameters_of else owner
+            for name, owner in self.owners.items()
+        }
+        self.leaves_out_buffers = False
+
     def written(self, name: str) -> str:
         """How to name a set of weights in a message."""
         owner = self.owners.get(name, "" if name in self.places.names else name)
@@ -213,6 +233,8 @@ class _Loop:
 def _finding(
     facts: FileFacts, node: ast.For | ast.ListComp, loop: _Loop, deed: Deed, target: str, source: str
 ) -> Finding:
+    for place in (target, source):
+        loop.match_keys(place, facts.scope_of(node))
     into, of = loop.written(target) or "target", loop.written(source) or "source"
     if deed == "average":
         message = f"a loop averages weights tensor by tensor: `tc.lerp_({into}, {of}, weight)` does it in one call"
