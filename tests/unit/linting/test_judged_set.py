@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import sys
+import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -15,9 +16,18 @@ FOLDER = Path(__file__).parents[2] / "fixtures" / "lint"
 
 @pytest.fixture(scope="module")
 def measure():
+    return _loaded("measure")
+
+
+@pytest.fixture(scope="module")
+def archives():
+    return _loaded("archives")
+
+
+def _loaded(name):
     sys.path.insert(0, str(FOLDER))
     try:
-        spec = importlib.util.spec_from_file_location("measure", FOLDER / "measure.py")
+        spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     finally:
@@ -117,3 +127,35 @@ def test_a_finding_whose_own_line_was_judged_says_nothing_of_the_others(measure)
 
 def test_no_ratio_without_anything_to_count(measure):
     assert (measure.Tally().precision, measure.Tally().recall) == (None, None)
+
+
+def test_nothing_of_a_package_is_run(measure, tmp_path):
+    for name in ("typer", "torch", "torchcopy", "ast", "rich"):
+        (tmp_path / f"{name}.py").write_text("open('was_run', 'w').close()\n")
+    (tmp_path / "bad.py").write_text("import torch\n\ndef f(t: torch.Tensor):\n    return t.clone().detach()\n")
+    assert [(path, code, line) for path, code, _, line, _ in measure.lint(tmp_path)] == [("bad.py", "TC203", 4)]
+    assert not (tmp_path / "was_run").exists()
+
+
+def test_a_tree_that_is_half_unpacked_is_not_taken_for_a_whole_one(archives, tmp_path, monkeypatch):
+    (tmp_path / "a-1").mkdir()
+    for name in ("one.py", "two.py"):
+        (tmp_path / "a-1" / name).write_text("x = 1\n")
+    archive = tmp_path / "a-1.tar.gz"
+    with tarfile.open(archive, "w:gz") as made:
+        made.add(tmp_path / "a-1", "a-1")
+    real = archives._python_files
+
+    def interrupted(path):
+        yield next(real(path))
+        raise KeyboardInterrupt
+
+    sources = tmp_path / "sources" / "a-1"
+    monkeypatch.setattr(archives, "_python_files", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        archives.unpack_python_files(archive, sources)
+    assert not sources.exists()
+    monkeypatch.setattr(archives, "_python_files", real)
+    archives.unpack_python_files(archive, sources)
+    assert sorted(path.name for path in sources.iterdir()) == ["one.py", "two.py"]
+    assert sorted(path.name for path in sources.parent.iterdir()) == ["a-1"]
