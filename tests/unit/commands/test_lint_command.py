@@ -181,6 +181,20 @@ def test_the_pattern_for_visual_studio_code_reads_what_is_printed(lint):
     assert told == {"severity": "warning", "file": "bad.py", "line": "2", "column": "12", "code": "TC203"}
 
 
+@pytest.mark.parametrize("page", [".pre-commit-hooks.yaml", "docs/lint.md"])
+def test_hooks_name_files_that_the_command_takes(page, lint):
+    text = (Path(__file__).parents[3] / page).read_text(encoding="utf-8")
+    hooks = re.findall(r"^ +entry: torchcopy (lint.*)\n(?: +(?!files|entry).*\n)* +files: (.*)", text, re.MULTILINE)
+    assert len(hooks) == text.count("entry: torchcopy lint")
+    script = lint.folder / "script"  # `identify` calls it a Python file for its first line
+    script.write_text(f"#!/usr/bin/env python\n{BAD}")
+    lint(bad=BAD, notebook=json.dumps(NOTEBOOK))
+    for entry, files in hooks:
+        named = sorted(path.name for path in lint.folder.iterdir() if re.search(files, path.name))
+        assert named == ["bad.py", "notebook.ipynb"]
+        assert lint(*entry.split()[1:], *named)[0] == 1
+
+
 def test_the_settings_of_the_page_are_accepted(lint):
     page = (Path(__file__).parents[3] / "docs" / "lint.md").read_text(encoding="utf-8")
     (lint.folder / "pyproject.toml").write_text(re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1])
