@@ -107,12 +107,27 @@ def _is_bounded(facts: FileFacts, scope: Scope, root: str) -> bool:
     return False
 
 
+def _may_be_number(facts: FileFacts, kept: Kept) -> bool:
+    """Whether a loss begins with a number, or is one on another way out of the function that returns it."""
+    for each in kept.values:
+        if isinstance(each.source, ast.Constant):
+            return True
+        if isinstance(each.source, ast.Call) and (found := facts.definition(each.source.func)) is not None:
+            if not found.scope.is_function or not found.scope.body:
+                continue
+            parts = losses_of(found.facts, found.scope).returned
+            if any(not values for index, values in parts if index == each.index or index == -1):
+                return True
+    return False
+
+
 def _finding(facts: FileFacts, kept: Kept) -> Finding:
     source = facts.source
     text = source.segment(kept.node)
     what = "is added up" if kept.is_sum else "is kept"
     fix = None
     if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and "retain_graph" not in source.text:
-        fix = Fix((source.replace(kept.node, f"{text}.detach()"),))
+        note = "where it is a number, which has no `detach`" if _may_be_number(facts, kept) else ""
+        fix = Fix((source.replace(kept.node, f"{text}.detach()"),), safe=not note, note=note)
     message = f"`{text}` {what} in `{kept.keeper}` with the graph of each round: keep `{text}.detach()`"
     return source.finding(CODE, message, kept.node, fix=fix)

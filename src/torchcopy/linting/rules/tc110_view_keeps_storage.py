@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.losses import Kept, repeats
+from ..inference.memory import written_in
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 
@@ -30,11 +31,12 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             if saves and name == "save" and call.args and facts.resolve(call.func) == "torch.save":
                 for view in _saved(call.args[0]):
                     if _is_part(facts, view):
-                        yield _finding(facts, view, "`torch.save` writes the whole storage of")
+                        yield _finding(facts, view, "`torch.save` writes the whole storage of", True)
             elif name == "append" and len(call.args) == 1 and isinstance(call.args[0], ast.Subscript):
                 view = call.args[0]
                 if _is_small(view) and _is_part(facts, view) and _outlives(facts, scope, call, view):
-                    yield _finding(facts, view, "this view keeps the whole storage of")
+                    is_written = written_in(scope, view.value)
+                    yield _finding(facts, view, "this view keeps the whole storage of", not is_written)
 
 
 def _saved(node: ast.expr) -> list[ast.Subscript]:
@@ -98,9 +100,10 @@ def _outlives(facts: FileFacts, scope: Scope, call: ast.Call, view: ast.Subscrip
     return True
 
 
-def _finding(facts: FileFacts, view: ast.Subscript, what: str) -> Finding:
+def _finding(facts: FileFacts, view: ast.Subscript, what: str, is_safe: bool) -> Finding:
     source = facts.source
     text = source.segment(view)
     base = source.segment(view.value)
-    fix = Fix((source.replace(view, f"{text}.clone()"),))
+    note = "" if is_safe else "what is kept no longer follows the writes to its base"
+    fix = Fix((source.replace(view, f"{text}.clone()"),), safe=is_safe, note=note)
     return source.finding(CODE, f"{what} `{base}`: copy the part, `{text}.clone()`", view, fix=fix)

@@ -15,8 +15,10 @@ from ..findings import Edit, Finding, Fix
 from ..inference.call_edits import renamed_call, unwrapped_call, with_argument, without_method
 from ..inference.file_facts import FileFacts
 from ..inference.looks import looks_like_tensor
-from ..inference.nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
+from ..inference.memory import are_apart, written_in
+from ..inference.nodes import called_name, is_true, keyword, method_call, path_of, strip_calls
 from ..inference.scopes import Scope
+from ..inference.summaries import find_method
 
 CODE = "TC202"
 NEEDS = (".clone(", ".numpy().copy(", "deepcopy(")
@@ -170,7 +172,7 @@ def _fix(edits: list[Edit | None], look: str) -> Fix | None:
 def _waits_not(move: ast.Call) -> bool:
     """Whether a move may still read its source later: then a clone keeps others from writing it meanwhile."""
     wanted = keyword(move, "non_blocking")
-    if wanted is None and called_name(move) == "to":
+    if wanted is None and called_name(move) in ("to", "copy_"):
         wanted = next((each for each in move.args[1:] if isinstance(each, ast.Constant)), None)
     return wanted is not None and not (isinstance(wanted, ast.Constant) and wanted.value is False)
 
@@ -222,7 +224,9 @@ def _array_copied(facts: FileFacts, steps: list[_Step], call: ast.Call) -> Itera
         return
     copy = without_method(facts.source, call)
     if name == "clone":
-        fix = _fix([without_method(facts.source, before)], "known")
+        wanted = "clone(memory_format=torch.contiguous_format)"  # of a conjugate, `numpy` takes a clone alone
+        renamed = renamed_call(facts.source, before, wanted) if facts.imports.get("torch") == "torch" else None
+        fix = _fix([renamed, copy], "known")
         yield facts.source.finding(CODE, "the array copies what is a clone already", call, fix=fix)
         return
     more = ", memory_format=torch.contiguous_format"
@@ -267,14 +271,31 @@ def _loaded(facts: FileFacts, call: ast.Call) -> Iterator[Finding]:
         if kind.is_known or _NO_MODULES.search(last) or _NO_MODULES.search(other) or not _MODULES.search(last):
             return
     edits = unwrapped_call(facts.source, given)
-    fix = None if edits is None else Fix(edits)
+    is_plain = kind.name == "module" and not _loads_in_its_own_way(facts, module)
+    note = "" if is_plain else "where the class of this object keeps what it is given to load"
+    fix = None if edits is None else Fix(edits, safe=is_plain, note=note)
     message = "`load_state_dict` copies the values into the module: the deep copy before it is thrown away"
     yield facts.source.finding(CODE, message, given, fix=fix)
 
 
+def _loads_in_its_own_way(facts: FileFacts, module: ast.expr) -> bool:
+    """Whether the class of a module, of this project, defines a `load_state_dict` of its own."""
+    bound = facts.bindings(module) if isinstance(module, ast.Name) else []
+    if isinstance(module, ast.Attribute):
+        bound = facts.attribute_bindings(module)
+    made = [each.value.func for each in bound if isinstance(each.value, ast.Call)]
+    found = [facts.definition(each) for each in (*made, *(each.annotation for each in bound)) if each is not None]
+    return any(
+        each is not None
+        and isinstance(each.scope.node, ast.ClassDef)
+        and find_method(each.facts, each.scope, "load_state_dict") is not None
+        for each in found
+    )
+
+
 def _copied_into(facts: FileFacts, call: ast.Call) -> Iterator[Finding]:
     """`a.copy_(b.clone())`, where the two cannot be parts of one memory that overlap."""
-    if not call.args or not isinstance(call.func, ast.Attribute):
+    if not call.args or not isinstance(call.func, ast.Attribute) or _waits_not(call):
         return
     given = call.args[0]
     while isinstance(given, ast.Call) and called_name(given) in ("detach", "clone") and not given.args:
@@ -285,33 +306,11 @@ def _copied_into(facts: FileFacts, call: ast.Call) -> Iterator[Finding]:
     if cloned is None or not isinstance(given, ast.Call) or given.args or given.keywords:
         return
     target = call.func.value
-    if not _are_apart(facts, target, cloned):
+    if not are_apart(facts, target, cloned):
         return
     fix = _fix([without_method(facts.source, given)], "known")
     message = "`copy_` copies the values: the clone before it is thrown away"
     yield facts.source.finding(CODE, message, given, fix=fix)
-
-
-def _are_apart(facts: FileFacts, one: ast.expr, other: ast.expr) -> bool:
-    """Whether neither is a part of what the other is a part of: whole tensors under names that lead to two."""
-    roots: list[str] = []
-    for each in (one, other):
-        at: ast.expr = each
-        while (isinstance(at, ast.Attribute) and at.attr == "data") or method_call(at, "detach") is not None:
-            at = at.value if isinstance(at, ast.Attribute) else at.func.value  # type: ignore[attr-defined]
-        path = path_of(at)
-        if isinstance(at, ast.Subscript) and not isinstance(at.slice, ast.Slice | ast.Tuple) and path is None:
-            path = path_of(at.value)  # an entry of a state_dict
-            if path is None or facts.kind_of(at.value).is_tensor:
-                return False
-        if path is None:
-            return False
-        roots.append(path)
-        if isinstance(at, ast.Name):
-            made = [each.value for each in facts.bindings(at) if each.how not in ("element", "parameter")]
-            if any(isinstance(node, ast.Subscript) for value in made if value is not None for node in walk(value)):
-                return False
-    return roots[0] != roots[1]
 
 
 def _operands(facts: FileFacts, scope: Scope, operator: ast.BinOp) -> Iterator[Finding]:
@@ -325,7 +324,7 @@ def _operands(facts: FileFacts, scope: Scope, operator: ast.BinOp) -> Iterator[F
         if not _has_no_graph(facts, value):
             continue
         keeps = not isinstance(operator.op, ast.Add | ast.Sub) and not _has_no_graph(facts, other)
-        if keeps and _is_written(scope, value):
+        if keeps and written_in(scope, value):
             continue
         edit = without_method(facts.source, side)
         note = "a gradient, where it is written before the backward that needs it" if keeps else ""
@@ -342,29 +341,3 @@ def _has_no_graph(facts: FileFacts, node: ast.expr) -> bool:
     if (isinstance(node, ast.Attribute) and node.attr == "data") or method_call(node, "detach") is not None:
         return bool(looks_like_tensor(facts, node))
     return kind.is_tensor and (kind.graph is False or facts.is_without_graph(node))
-
-
-def _is_written(scope: Scope, node: ast.expr) -> bool:
-    """Whether the function writes into the tensor: by an in-place method, an operator or an item."""
-    path = _root_path(node)
-    if not path:
-        return True
-    for call in scope.nodes(ast.Call):
-        is_in_place = isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_")
-        if is_in_place and _root_path(call.func.value) == path:  # type: ignore[attr-defined]
-            return True
-    if any(_root_path(each.target) == path for each in scope.nodes(ast.AugAssign)):
-        return True
-    return any(type(each.ctx) is ast.Store and _root_path(each) == path for each in scope.nodes(ast.Subscript))
-
-
-def _root_path(node: ast.expr) -> str:
-    """The place a view is of: `x` of `x.data`, `x.detach()`, `x[0]`."""
-    while True:
-        match node:
-            case ast.Attribute(attr="data", value=below) | ast.Subscript(value=below):
-                node = below
-            case ast.Call(func=ast.Attribute(attr="detach", value=below)):
-                node = below
-            case _:
-                return path_of(node) or ""

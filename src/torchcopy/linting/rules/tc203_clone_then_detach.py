@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
+from ..inference.looks import looks_like_tensor
 from ..inference.nodes import arguments, called_name, keyword, method_call, path_of
 from ..inference.scopes import Scope
 from ..source import Source
@@ -52,7 +53,8 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                     if facts.is_without_graph(outer) or _in_function(scope) or _has_no_graph(facts, tensor):
                         continue
                     message = "`clone().detach()` records a node for nothing: detach first"
-                    fix = None if is_function else _swapped(source, inner, outer)
+                    is_tensor = _is_no_other_thing(facts, tensor)
+                    fix = None if is_function else _swapped(source, inner, outer, is_tensor)
                     yield source.finding(CODE, message, outer, fix=fix)
 
 
@@ -82,6 +84,11 @@ def _has_no_graph(facts: FileFacts, tensor: ast.expr) -> bool:
         return True
     name = at.id if isinstance(at, ast.Name) else at.attr if isinstance(at, ast.Attribute) else ""
     return bool(name) and name in _buffers(facts)
+
+
+def _is_no_other_thing(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether it is a tensor, or raises: graphs and batches of other libraries have methods of these names too."""
+    return facts.kind_of(node).name in ("number", "text", "list") or looks_like_tensor(facts, node) != ""
 
 
 def _in_function(scope: Scope) -> bool:
@@ -126,11 +133,12 @@ def _wants_none(facts: FileFacts, tensor: ast.expr) -> bool:
     return False
 
 
-def _swapped(source: Source, inner: ast.Call, outer: ast.Call) -> Fix | None:
+def _swapped(source: Source, inner: ast.Call, outer: ast.Call, is_tensor: bool) -> Fix | None:
     """The two names with their arguments, each in the other's place; what stands between them stays."""
     clone = source.end(inner.func) - len("clone"), source.end(inner)
     detach = source.end(outer.func) - len("detach"), source.end(outer)
     first, second = source.text[slice(*clone)], source.text[slice(*detach)]
     if not (first.startswith("clone") and second.startswith("detach")):
         return None
-    return Fix((Edit(*clone, second), Edit(*detach, first)))
+    note = "" if is_tensor else "where it is no tensor but an object whose `detach` changes it"
+    return Fix((Edit(*clone, second), Edit(*detach, first)), safe=is_tensor, note=note)

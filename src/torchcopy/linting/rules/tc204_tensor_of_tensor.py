@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ..findings import Finding, Fix
@@ -20,6 +21,8 @@ _TENSOR_ATTRIBUTES = frozenset(
     new_zeros new_ones type_as contiguous sum mean
     """.split()
 )
+_SUBCLASSES = re.compile(r"as_subclass|__torch_function__|tv_tensors|fastai|\bclass \w+\([^)]*\bTensor\b")
+"""Signs that a file has to do with subclasses of `Tensor`: `torch.tensor` makes plain ones of them."""
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
@@ -27,6 +30,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
     text = facts.source.text
     if "torch.tensor(" not in text and "new_tensor(" not in text and "tensor" not in facts.imports:
         return
+    is_plain = not _SUBCLASSES.search(text)
     for scope in facts.scopes:
         for call in scope.nodes(ast.Call):
             name = called_name(call)
@@ -43,7 +47,8 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                 wanted = _instead(facts, call, name)
                 what = f"`{wanted}`" if wanted and len(wanted) < 70 else "`detach().clone()` or `to(…, copy=True)`"
                 message = f"what `{name}` is given is a tensor already, which it warns of and copies: {what}"
-                fix = Fix((facts.source.replace(call, wanted),)) if wanted else None
+                note = "" if is_plain else "of a subclass of `Tensor`, the copy is one too"
+                fix = Fix((facts.source.replace(call, wanted),), safe=is_plain, note=note) if wanted else None
                 yield facts.source.finding(CODE, message, call, fix=fix)
 
 

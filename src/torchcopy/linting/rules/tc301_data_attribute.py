@@ -88,18 +88,20 @@ def _written(facts: FileFacts, node: ast.Attribute, statement: ast.stmt) -> Find
     if source.text[dot : source.end(node)] == ".data":
         if facts.is_without_graph(node):
             fix = Fix((removed,), safe=False, note=note)
-        elif (opened := _under_no_grad(facts, statement)) is not None:
+        elif (opened := _under_no_grad(facts, node, statement)) is not None:
             fix = Fix((opened, removed), safe=False, note=note)
     return source.finding(CODE, message, node, fix=fix)
 
 
-def _under_no_grad(facts: FileFacts, statement: ast.stmt) -> Edit | None:
+def _under_no_grad(facts: FileFacts, node: ast.Attribute, statement: ast.stmt) -> Edit | None:
     """Puts `with torch.no_grad():` around a statement of one line that stands alone on it."""
     source = facts.source
     if facts.imports.get("torch") != "torch" or statement.lineno != statement.end_lineno:
         return None
     if not isinstance(statement, ast.Expr | ast.AugAssign | ast.Assign):
         return None
+    if isinstance(statement, ast.Assign) and node in ast.walk(statement.value):
+        return None  # `x = p.data.mul_(2)`: another tensor than `p`
     start = source.start(statement)
     line = source.line_at(statement.lineno)
     indent = line[: len(line) - len(line.lstrip())]
