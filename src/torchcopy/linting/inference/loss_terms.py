@@ -67,6 +67,6 @@ def shown(node: ast.expr) -> list[ast.expr]:
             return elements
         case ast.Dict(values=values):
             return values
-        case ast.BinOp() | ast.Call():
-            return list(terms(node))
+        case ast.BinOp() | ast.Call():  # also `[loss, penalty] + [v for v in values]`
+            return [one for term in terms(node) for one in (shown(term) if isinstance(term, ast.List) else [term])]
     return [node]

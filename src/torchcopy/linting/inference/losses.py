@@ -99,6 +99,8 @@ class Losses(Flow[Value]):
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
+                    if isinstance(target, ast.Subscript) and self._is_slot_of_a_round(target):
+                        self._keep(value, node, place_of(target.value) or "", False, facts)
                     facts = self._bound(target, value, node, facts)
             case ast.AnnAssign(target=target, value=value) if value is not None:
                 facts = self._bound(target, value, node, facts)
@@ -186,6 +188,20 @@ class Losses(Flow[Value]):
         made = Value(place, at, value)
         self._relate(made, value, facts)
         return self._rebound(place, made, facts)
+
+    def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:
+        """Whether each round of a loop writes another slot: `losses[step] = loss`."""
+        key = target.slice
+        if not isinstance(key, ast.Name) or place_of(target.value) is None:
+            return False
+        loops = self.facts.loops(target)
+        return any(
+            each.how == "element" and isinstance(each.node, ast.Name) and self._is_target(each.node, loops[:1])
+            for each in self.facts.bindings(key)
+        )
+
+    def _is_target(self, name: ast.Name, loops: list[Loop]) -> bool:
+        return any(isinstance(loop, ast.For) and name in ast.walk(loop.target) for loop in loops)
 
     def _augmented(
         self, target: ast.expr, value: ast.expr, op: ast.operator, at: ast.AST, facts: frozenset[Value]
@@ -314,7 +330,10 @@ def returns_hot(facts: FileFacts, call: ast.Call, index: int, depth: int = 1) ->
         return False
     losses = losses_of(found.facts, found.scope)
     hot = losses.hot(depth)
-    return any(part == index and values & hot for part, values in losses.returned)
+    given = [values for part, values in losses.returned if part == index and values]
+    if any(all(losses.is_detached(each, derived=True) for each in values) for values in given):
+        return False  # a number on the common way, a loss on another one
+    return any(values & hot for values in given)
 
 
 def returns_loss(facts: FileFacts, call: ast.Call, index: int, depth: int) -> bool:
