@@ -27,6 +27,7 @@ from .scopes import Binding, Scope
 from .summaries import Definition, Summary, find_definition, summarise
 
 _NO_GRAPH = ("no_grad", "inference_mode")
+_MOST_BINDINGS = 50  # of a name whose last one is wanted
 
 
 class FileFacts:
@@ -198,7 +199,11 @@ class FileFacts:
 
     def last_value(self, node: ast.Name) -> ast.expr | None:
         """What the name that is read at `node` was bound to right before, in a statement that always runs there."""
-        binds = {id(self.statement_of(each.node)): each for each in self.bindings(node)}
+        bound = self.bindings(node)
+        if len(bound) > _MOST_BINDINGS:
+            return None
+        binds = {self.statement_of(each.node): each for each in bound}
+        around = {at for each in bound for at in self.above_statements(each.node)}
         below: ast.AST = node
         for at in (*self.above(node), self.scope_of(node).node):
             for field in ("body", "orelse", "handlers", "finalbody"):
@@ -206,10 +211,10 @@ class FileFacts:
                 if not isinstance(block, list) or below not in block:
                     continue
                 for each in reversed(block[: block.index(below)]):
-                    if id(each) in binds:
-                        found = binds[id(each)]
+                    if each in binds:
+                        found = binds[each]
                         return found.value if found.how == "value" and isinstance(each, ast.Assign) else None
-                    if any(id(inner) in binds for inner in ast.walk(each)):
+                    if each in around:
                         return None
             if isinstance(at, LOOPS):
                 return None  # it may be of the round before

@@ -9,6 +9,7 @@ from .nodes import LOOPS
 
 F = TypeVar("F")
 _MOST_ROUNDS = 4  # of a loop, until nothing new is known at its head
+_DEEPEST = 5  # loops in loops: those further inside are gone through once, or each would double the time
 
 
 class Flow(Generic[F]):
@@ -89,7 +90,7 @@ class Flow(Generic[F]):
             facts = self.visit(at.iter, facts)
         head, left = facts, frozenset[F]()
         self.loops.append(at)
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MOST_ROUNDS if len(self.loops) <= _DEEPEST else 1):
             self._breaks.append(frozenset())
             self._continues.append(frozenset())
             begin = self.visit(at.test if isinstance(at, ast.While) else at.target, head)

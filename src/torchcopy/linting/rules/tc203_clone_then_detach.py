@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 
@@ -25,6 +26,7 @@ _NO_GRADIENT = re.compile(
 )
 """Names of integers, observations, gradients and what was received or loaded: none of them hangs on a graph."""
 
+_LATEST = 20  # bindings of a name that are looked at
 _INTEGER_CASTS = ("long", "int", "short", "byte", "bool", "char", "argmax", "argmin", "argsort", "nonzero")
 _INTEGER_TYPES = frozenset("long int int8 int16 int32 int64 uint8 short bool".split())
 
@@ -60,9 +62,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
 
 def _has_no_graph(facts: FileFacts, tensor: ast.expr) -> bool:
     """Whether no gradient flows to a value: by its kind, as `.data` or a buffer, or because it holds integers."""
-    gets_gradient = isinstance(tensor, ast.Name) and bool(
-        re.search(rf"\b{re.escape(tensor.id)}\.requires_grad(_\(|\s*=)", facts.source.text)
-    )
+    gets_gradient = isinstance(tensor, ast.Name) and tensor.id in _given_gradients(facts.source.text)
     if facts.kind_of(tensor).graph is False and not gets_gradient:
         return True
     if _wants_none(facts, tensor) or isinstance(tensor, ast.Compare):
@@ -75,7 +75,7 @@ def _has_no_graph(facts: FileFacts, tensor: ast.expr) -> bool:
     written = facts.source.segment(at)
     if _NO_GRADIENT.search(written.lower()):
         return True
-    for bound in facts.bindings(at) if isinstance(at, ast.Name) else ():
+    for bound in facts.bindings(at)[-_LATEST:] if isinstance(at, ast.Name) else ():
         if _is_loaded(facts, bound.value) or _is_integer(bound.value):
             return True
         if bound.how == "element" and _NO_GRADIENT.search((path_of(bound.value) or "").lower()):
@@ -83,7 +83,7 @@ def _has_no_graph(facts: FileFacts, tensor: ast.expr) -> bool:
     if isinstance(at, ast.Name) and not gets_gradient and facts.kind_of(facts.last_value(at)).graph is False:
         return True
     name = at.id if isinstance(at, ast.Name) else at.attr if isinstance(at, ast.Attribute) else ""
-    return bool(name) and name in _buffers(facts)
+    return bool(name) and name in _buffers(facts.source.text)
 
 
 def _is_no_other_thing(facts: FileFacts, node: ast.expr) -> bool:
@@ -99,11 +99,16 @@ def _in_function(scope: Scope) -> bool:
     return any((path_of(each) or "").rpartition(".")[2] in ("Function", "InplaceFunction") for each in bases)
 
 
-def _buffers(facts: FileFacts) -> set[str]:
-    """The names under which the file registers buffers; a local name is often that of the buffer it stands for."""
-    if "register_buffer" not in facts.source.text:
-        return set()
-    return set(re.findall(r"register_buffer\(\s*(?:name=)?[\"'](\w+)[\"']", facts.source.text))
+@functools.lru_cache(maxsize=2)
+def _given_gradients(text: str) -> frozenset[str]:
+    """The names of what is made to require a gradient somewhere in a file."""
+    return frozenset(re.findall(r"(\w+)\.requires_grad(?:_\(|\s*=)", text))
+
+
+@functools.lru_cache(maxsize=2)
+def _buffers(text: str) -> frozenset[str]:
+    """The names under which a file registers buffers; a local name is often that of the buffer it stands for."""
+    return frozenset(re.findall(r"register_buffer\(\s*(?:name=)?[\"'](\w+)[\"']", text))
 
 
 def _is_integer(value: ast.expr | None) -> bool:
