@@ -56,7 +56,11 @@ A loss that had `backward()` called on it, and that is appended to a list or add
 function of the project returned it.
 
 Left alone: `loss.item()`, `loss.detach()`, `float(loss)`; what `backward()` is called on later; sums under
-`no_grad`; a `deque` with a `maxlen`.""",
+`no_grad`; a `deque` with a `maxlen`.
+
+The fix is safe: every number stays. `backward()` has freed what that graph had saved, so that a second one
+through it raises; only `requires_grad` of what is kept differs, and what is printed of it. Where the value
+may be a plain number, which has no `detach`, the fix is made with `--unsafe-fixes` only.""",
         before="""\
 for x, y in loader:
     loss = criterion(model(x), y)

@@ -53,7 +53,8 @@ assert not torch.equal(policy.weight, before)
     in_source=InSource(
         sees="""\
 `copy.copy(model)`, a second name such as `target = net`, and lists of live parameters, where the name says that
-it was to be kept and the model is trained before it is read.
+it was to be kept and the model is trained before it is read. A shallow copy in an attribute, and a target
+network that is evaluated or loaded, are told wherever the training is.
 
 Left alone: shallow copies that are for reading, and lists for an optimizer.""",
         before="""\

@@ -45,10 +45,12 @@ assert held_bytes == 3 * 256 * 4
     ),
     in_source=InSource(
         sees="""\
-`torch.save` of a small slice, and slices that a list or an attribute keeps for longer than the tensor they are
-a part of.
+`torch.save` of a part of a tensor, and slices of a few rows, by a number that is written there, that are
+appended to a list which outlives the tensor they are a part of.
 
-Left alone: what copies, which is indexing by lists and masks, and `clone()`.""",
+Left alone: what copies, which is indexing by lists and masks, and `clone()`; a list that is joined into one
+tensor; a slice that an attribute keeps. The fix is safe where the function writes nothing into the tensor: a
+clone does not follow such writes.""",
         before="""\
 table = torch.randn(100_000, 64)
 torch.save(table[:10], "head.pt")

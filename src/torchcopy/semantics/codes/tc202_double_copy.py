@@ -53,7 +53,9 @@ a deep copy; `copy_` of a clone; and a clone that an operator or `tolist` reads 
 Left alone: a clone of what is on the host already, which is the only copy; moves with `non_blocking=True`; a
 deep copy for an optimizer, whose `load_state_dict` keeps tensors; parts of one tensor, which may overlap; what
 a gradient may need. Copies in two statements, the second of a name that the first was given, are found by the
-audit alone. The fix is safe where the value is known to be a tensor.""",
+audit alone. The fix is safe where the value is known to be a tensor, and for a load
+where the object is known to be a module that loads as all do; layout and dtype stay, and the result has
+memory of its own.""",
         before="""\
 kept = t.detach().cpu().clone()
 """,

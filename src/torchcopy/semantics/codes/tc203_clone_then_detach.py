@@ -37,7 +37,9 @@ assert kept.data_ptr() != t.data_ptr()
         sees="""\
 The two calls in that order.
 
-Left alone: under `no_grad`, and where the tensor hangs on no graph: buffers, gradients, integers.""",
+Left alone: under `no_grad`, and where the tensor hangs on no graph: buffers, gradients, integers.
+The fix is safe, but for names such as `batch` or `graph`: what other libraries call so may have a `detach` that
+changes it.""",
         before="""\
 kept = weight.clone().detach()
 """,

@@ -50,7 +50,8 @@ assert torch.equal(copied, t)
 `torch.tensor(t)` and `x.new_tensor(t)` of what is known to be a tensor: by the function it comes from, or by an
 annotation and a use that agree.
 
-Left alone: numbers, lists, arrays, what is not known, and functions that ask `isinstance(t, torch.Tensor)`.""",
+Left alone: numbers, lists, arrays, what is not known, and functions that ask `isinstance(t, torch.Tensor)`.
+The fix is safe, but for files that have to do with subclasses of `Tensor`: there the copy becomes one too.""",
         before="""\
 rates = torch.linspace(0, 1, 10)
 wide = torch.tensor(rates, dtype=torch.float64)
