@@ -61,3 +61,25 @@ def test_what_holds_at_the_end():
     flow = Assignments()
     flow.run(ast.parse("a()\nif x:\n    b()\n    return\nc()").body)
     assert flow.at_exit == {"a", "b", "c"}
+
+
+class Visits(Flow[int]):
+    """Counts visits; each statement makes a fact, so that every loop is gone through again."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def visit(self, node, facts):
+        self.count += 1
+        return facts | {id(node)}
+
+
+def test_loops_in_loops_do_not_double_the_visits_for_ever():
+    counts = []
+    for depth in (10, 20, 40):
+        lines = [f"{' ' * k}for x{k} in xs:\n{' ' * k} y{k} = x{k}\n" for k in range(depth)]
+        flow = Visits()
+        flow.run(ast.parse("".join(lines)).body)
+        counts.append(flow.count / depth)
+    assert counts[2] < 2 * counts[1] < 4 * counts[0]

@@ -36,17 +36,16 @@ class FileFacts:
     Attributes:
         source: the source.
         project: the files around it.
-        name: its dotted module name, where that is known.
         module: the scope of the file itself.
         parents: the node above each node.
     """
 
-    def __init__(self, source: Source, project: Project | None = None, *, name: str = "") -> None:
+    def __init__(self, source: Source, project: Project | None = None) -> None:
         self.source = source
         self.project = project or Project()
-        self.name = name
         self.parents: dict[ast.AST, ast.AST] = {}
         self.module = Scope(source.tree, None, self.parents)
+        self._attributes: dict[Scope, dict[str, list[Binding]]] = {}
         self._kinds: dict[ast.AST, Kind] = {}
         self.losses: dict[Scope, Losses] = {}
         self.depth: list[ast.AST] = []
@@ -116,10 +115,6 @@ class FileFacts:
                     found.append(at)
             below = at
         return found
-
-    def in_comprehension(self, node: ast.AST) -> bool:
-        """Whether a node is inside of a comprehension of its function."""
-        return any(isinstance(each, COMPREHENSIONS) for each in self.above(node))
 
     def is_without_graph(self, node: ast.AST) -> bool:
         """Whether a node runs under `no_grad` or `inference_mode`: by a `with`, or its function's decorator."""
@@ -226,15 +221,11 @@ class FileFacts:
         scope = self.scope_of(node)
         if scope.owner is None or not isinstance(node.value, ast.Name) or node.value.id != scope.self_name:
             return []
-        return self._attributes(scope.owner).get(node.attr, [])
+        return self.class_attributes(scope.owner).get(node.attr, [])
 
-    @functools.cached_property
-    def _attributes_by_class(self) -> dict[Scope, dict[str, list[Binding]]]:
-        return {}
-
-    def _attributes(self, owner: Scope) -> dict[str, list[Binding]]:
+    def class_attributes(self, owner: Scope) -> dict[str, list[Binding]]:
         """What each attribute of the objects of a class is bound to, in its methods and its body."""
-        known = self._attributes_by_class
+        known = self._attributes
         if owner not in known:
             found: dict[str, list[Binding]] = {}
             known[owner] = found
@@ -258,17 +249,13 @@ class FileFacts:
         if rest:
             if scope.owner is None or first != scope.self_name:
                 return []
-            return self._attributes(scope.owner).get(rest, [])
+            return self.class_attributes(scope.owner).get(rest, [])
         at: Scope | None = scope
         while at is not None:
             if path in at.bindings and (at is scope or not isinstance(at.node, ast.ClassDef)):
                 return at.bindings[path]
             at = at.parent
         return []
-
-    def class_attributes(self, owner: Scope) -> dict[str, list[Binding]]:
-        """Where each attribute of a class's objects is bound within the class."""
-        return self._attributes(owner)
 
     def kind_of(self, node: ast.AST | None) -> Kind:
         """What kind of value an expression has."""

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from typing import TypeVar
 
-from .nodes import CHILD_FIELDS, FUNCTIONS, SCOPES, FunctionNode, ScopeNode
+from .nodes import CHILD_FIELDS, FUNCTIONS, SCOPES, ScopeNode
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -199,8 +199,3 @@ class Scope:
             case ast.withitem(context_expr=value):
                 return Binding(target, "entered", value, index)
         return Binding(target, "other")
-
-
-def function_parts(node: FunctionNode) -> list[ast.stmt]:
-    """The statements of a function; none for a lambda."""
-    return [] if isinstance(node, ast.Lambda) else node.body

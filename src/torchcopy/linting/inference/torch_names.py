@@ -72,28 +72,6 @@ NUMBER_METHODS = frozenset(
 )
 """Methods of a tensor that give a Python number, or several."""
 
-VIEW_METHODS = frozenset(
-    """
-    data detach diagonal expand expand_as flatten narrow permute reshape reshape_as select squeeze swapaxes
-    swapdims t transpose unflatten unfold unsqueeze view view_as T mT H mH real imag movedim chunk split unbind
-    """.split()
-)
-"""Methods and attributes of a tensor whose result may share its memory, on whatever device it is."""
-
-MAYBE_SAME_METHODS = frozenset(
-    """
-    to cpu cuda float double half bfloat16 long int contiguous type type_as numpy pin_memory requires_grad_
-    """.split()
-)
-"""Methods of a tensor that return its own memory where nothing is to be done."""
-
-TENSOR_ONLY_METHODS = frozenset(
-    """
-    backward requires_grad_ detach detach_ unsqueeze masked_fill masked_fill_ scatter_ scatter_add_ is_cuda
-    """.split()
-)
-"""Methods that hardly anything but a tensor has."""
-
 OPTIMIZERS = frozenset(
     """
     SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop Rprop LBFGS ASGD SparseAdam Adafactor LAMB Lamb
