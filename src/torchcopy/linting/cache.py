@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from .project import module_path
+from .reading import digest_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -42,6 +43,7 @@ create table if not exists files (
     lookups text, checked integer, codes text, result text
 ) without rowid
 """
+_TYPES = (str, int, int, int, int, int, bytes, str, int, str, str)
 _NAME = re.compile(r"lint-[0-9a-f]+\.sqlite(-journal|-wal|-shm)?")
 Lookups = dict[str, str | None]
 
@@ -55,8 +57,9 @@ class Entry:
         mtime: when it was written, in nanoseconds.
         ctime: when it or its rights were changed.
         size: in bytes.
-        seen: when it was read last.
-        since: when the run began that first saw it as it is, with its imports leading where they do.
+        seen: a moment shortly before it was read last.
+        since: when the run began that first saw it as it is, with its imports leading where they do; when that run
+            ended, if others had seen it otherwise meanwhile.
         digest: of its content.
         lookups: the modules that were looked for on its behalf, and where they were found.
         checked: when the run began that it was checked in.
@@ -83,6 +86,7 @@ class Cache:
     def __init__(self, folder: str | None = None) -> None:
         self._path = os.path.join(folder or default_folder(), f"lint-{_fingerprint()}.sqlite")
         self._entries: dict[str, Entry] = {}  # that hold
+        self._rows: dict[str, tuple[Any, ...]] = {}  # as they were when this run began
         self._changed: set[str] = set()
         self._now = time.time_ns()
 
@@ -95,10 +99,12 @@ class Cache:
             with self._open() as connection:
                 while waiting:
                     asked |= waiting
-                    found = list(_fetch(connection, sorted(waiting)))
+                    rows = {row[0]: row for row in _fetch(connection, sorted(waiting))}
+                    self._rows.update(rows)
+                    found = [entry for entry in map(_entry, rows.values()) if entry is not None]
                     entries.update((entry.path, entry) for entry in found)
                     waiting = {p for entry in found for p in entry.lookups.values() if p is not None} - asked
-        except (OSError, ImportError, ValueError, TypeError, AttributeError):
+        except (OSError, ImportError):
             return
         self._entries = self._still_true(entries)
 
@@ -107,18 +113,40 @@ class Cache:
         entry = self._entries.get(path)
         return entry.result if entry is not None and entry.result and entry.codes == _joined(codes) else None
 
-    def keep(self, path: str, digest: bytes, status: os.stat_result, codes: frozenset[str], result: str) -> None:
-        """Takes in what was found in a file whose content has this digest; `status` is from before it was read."""
+    def keep(
+        self, path: str, digest: bytes, status: os.stat_result, seen: int, codes: frozenset[str], result: str
+    ) -> None:
+        """Takes in what was found in a file.
+
+        Args:
+            path: absolute.
+            digest: of its content.
+            status: from before it was read.
+            seen: a moment before that.
+            codes: that it was checked for.
+            result: what was found.
+        """
         old = self._entries.get(path)
         if old is None or old.digest != digest:
             old = None
-        entry = self._put(path, status, digest)
+        entry = self._put(path, status, seen, digest)
         if old is not None:
             entry.since, entry.lookups = old.since, old.lookups
         entry.checked, entry.codes, entry.result = self._now, _joined(codes), result
 
-    def keep_lookups(self, lookups: Mapping[str, Lookups]) -> None:
-        """Takes in which modules were looked for on whose behalf; to be called after each `keep`."""
+    def keep_imports(self, lookups: Mapping[str, Lookups], digests: Mapping[str, bytes]) -> None:
+        """Takes in what imports led to; to be called after each `keep`.
+
+        Args:
+            lookups: which modules were looked for on whose behalf, and where they were found.
+            digests: of the files that were read for it. Where another content was kept, the file was written
+                during the run: what was found by means of it does not hold.
+        """
+        for path, digest in digests.items():
+            entry = self._entry_of(path)
+            if entry.digest != digest:
+                entry.since = time.time_ns()
+                self._changed.add(path)
         for path, found in lookups.items():
             self._entry_of(path).lookups.update(found)
             for reached in found.values():
@@ -128,14 +156,19 @@ class Cache:
 
     def save(self) -> None:
         """Writes what is new. What cannot be written is not kept."""
-        rows = [
-            tuple(json.dumps(v) if isinstance(v, dict) else v for v in _values(entry))
+        entries = [
+            entry
             for entry in map(self._entries.get, sorted(self._changed))
             if entry is not None and entry.digest and _is_storable(entry.path)
         ]
-        if not rows:
+        if not entries:
             return
         with contextlib.suppress(OSError, ImportError, ValueError), self._open() as connection, connection:
+            connection.execute("begin immediate")  # between reading and writing nobody else writes
+            for row in _fetch(connection, [entry.path for entry in entries]):
+                if row != self._rows.get(row[0]) and (other := _entry(row)) is not None:
+                    _merge(self._entries[other.path], other)
+            rows = map(_row, entries)
             connection.executemany(f"insert or replace into files ({_COLUMNS}) values ({','.join('?' * 11)})", rows)
             connection.execute("delete from files where seen < ?", (time.time_ns() - _KEPT_SECONDS * 10**9,))
         self._remove_unused()
@@ -179,13 +212,13 @@ class Cache:
 
     def _is_unchanged(self, entry: Entry) -> bool:
         try:
+            now = time.time_ns()
             status = os.stat(entry.path)
             if status.st_size != entry.size:
                 return False
             same = (status.st_mtime_ns, status.st_ctime_ns) == (entry.mtime, entry.ctime)
             if same and max(entry.mtime, entry.ctime) < entry.seen - _UNSURE_NS:
                 return True
-            now = time.time_ns()
             if digest_of(Path(entry.path).read_bytes()) != entry.digest:
                 return False
         except (OSError, ValueError):
@@ -196,8 +229,8 @@ class Cache:
 
     # --- entries --------------------------------------------------------------------------------------------------
 
-    def _put(self, path: str, status: os.stat_result, digest: bytes) -> Entry:
-        times = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, time.time_ns())
+    def _put(self, path: str, status: os.stat_result, seen: int, digest: bytes) -> Entry:
+        times = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, seen)
         entry = self._entries[path] = Entry(path, *times, self._now, digest, {})
         self._changed.add(path)
         return entry
@@ -208,11 +241,9 @@ class Cache:
         if entry is None:
             entry = self._entries[path] = Entry(path, 0, 0, 0, 0, 0, b"", {})  # is not written
             with contextlib.suppress(OSError, ValueError):
+                seen = time.time_ns()
                 status = os.stat(path)
-                if (
-                    max(status.st_mtime_ns, status.st_ctime_ns) < self._now
-                ):  # else another content may have been read
-                    entry = self._put(path, status, digest_of(Path(path).read_bytes()))
+                entry = self._put(path, status, seen, digest_of(Path(path).read_bytes()))
         return entry
 
     @contextlib.contextmanager
@@ -226,10 +257,11 @@ class Cache:
 
         folder = Path(self._path).parent
         if not folder.is_dir():
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it tells lines of what its owner works on
         connection = None
         try:
             connection = sqlite3.connect(self._path, timeout=5)
+            connection.text_factory = functools.partial(str, encoding="utf-8", errors="replace")
             connection.execute("pragma synchronous = off")
             _touch(self._path)
             connection.execute(_TABLE)
@@ -252,18 +284,44 @@ def _touch(path: str) -> None:
             os.utime(path)
 
 
-def _fetch(connection: sqlite3.Connection, paths: list[str]) -> Iterator[Entry]:
+def _fetch(connection: sqlite3.Connection, paths: list[str]) -> Iterator[tuple[Any, ...]]:
     for at in range(0, len(paths), _MOST_IN_QUERY):
         some = paths[at : at + _MOST_IN_QUERY]
         query = f"select {_COLUMNS} from files where path in ({','.join('?' * len(some))})"
-        for row in connection.execute(query, some):
-            entry = Entry(*row)
-            entry.lookups = dict(json.loads(row[7]))
-            yield entry
+        yield from connection.execute(query, some)
 
 
-def _values(entry: Entry) -> Iterator[Any]:
-    return (getattr(entry, name) for name in _COLUMNS.split(", "))
+def _entry(row: tuple[Any, ...]) -> Entry | None:
+    """What a row says; nothing where it is not as this module writes it."""
+    if tuple(map(type, row)) != _TYPES:
+        return None
+    try:
+        lookups = json.loads(row[7])
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(lookups, dict) or not all(p is None or isinstance(p, str) for p in lookups.values()):
+        return None
+    entry = Entry(*row)
+    entry.lookups = lookups
+    return entry
+
+
+def _row(entry: Entry) -> tuple[Any, ...]:
+    values = (getattr(entry, name) for name in _COLUMNS.split(", "))
+    return tuple(json.dumps(value) if isinstance(value, dict) else value for value in values)
+
+
+def _merge(own: Entry, other: Entry) -> None:
+    """Takes into `own` what a run at the same time has written of the same file."""
+    if own.digest != other.digest:
+        own.since = time.time_ns()  # neither run's results hold: nobody knows what each of them has seen when
+        return
+    folder = os.path.dirname(own.path)
+    holding = {module: path for module, path in other.lookups.items() if module_path(module, folder) == path}
+    own.since = max(own.since, other.since) if len(holding) == len(other.lookups) else time.time_ns()
+    own.lookups = holding | own.lookups
+    if other.checked > own.checked:
+        own.checked, own.codes, own.result = other.checked, other.codes, other.result
 
 
 def _finds_the_same(entry: Entry) -> bool:
@@ -278,11 +336,6 @@ def _is_storable(path: str) -> bool:
 
 def _joined(codes: frozenset[str]) -> str:
     return ",".join(sorted(codes)) or "none"
-
-
-def digest_of(content: bytes) -> bytes:
-    """What tells one content from another."""
-    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def default_folder() -> str:

@@ -7,13 +7,14 @@ import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .cache import digest_of
 from .files import FileToCheck
 from .one_file import check_file
 from .project import Project
+from .reading import digest_of
 from .records import FileResult, SkippedFile
 from .wish import Wish
 
@@ -31,14 +32,18 @@ class CheckedFile:
         result: what was found.
         digest: of its content; nothing where it could not be read.
         status: what the system said of it before it was read.
+        seen: a moment before that, in nanoseconds.
         lookups: which modules were looked for meanwhile, on whose behalf, and where they were found.
+        imported: the digests of the files that were read for it.
     """
 
     file: FileToCheck
     result: FileResult
     digest: bytes = b""
     status: os.stat_result | None = None
+    seen: int = 0
     lookups: dict[str, dict[str, str | None]] = dataclasses.field(default_factory=dict)
+    imported: dict[str, bytes] = dataclasses.field(default_factory=dict)
 
 
 class Worker:
@@ -54,7 +59,8 @@ class Worker:
         return [self._check(file) for file in files]
 
     def _check(self, file: FileToCheck) -> CheckedFile:
-        self._project.lookups = {}
+        self._project.lookups, self._project.digests = {}, {}
+        seen = time.time_ns()
         try:
             status = os.stat(file.path)
         except OSError:
@@ -65,7 +71,7 @@ class Worker:
             self._bytes = 0
             gc.collect()
         digest = b"" if content is None else digest_of(content)
-        return CheckedFile(file, result, digest, status, self._project.lookups)
+        return CheckedFile(file, result, digest, status, seen, self._project.lookups, self._project.digests)
 
 
 def check_files(files: Sequence[FileToCheck], wish: Wish, processes: int | None = None) -> Iterator[CheckedFile]:

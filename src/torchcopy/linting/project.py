@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import collections
 import functools
+import io
 import os
 import tokenize
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .reading import digest_of
 from .source import Source
 
 if TYPE_CHECKING:
@@ -34,11 +36,13 @@ class Project:
     Attributes:
         used: the files that were read for the sake of another: what a finding there may depend on.
         lookups: for each importing file, the modules that were looked for and where they were found.
+        digests: of the files that were read.
     """
 
     def __init__(self) -> None:
         self.used: set[str] = set()
         self.lookups: dict[str, dict[str, str | None]] = {}
+        self.digests: dict[str, bytes] = {}
         self._facts: collections.OrderedDict[str, FileFacts | None] = collections.OrderedDict()
 
     def find(self, module: str, importer: str) -> FileFacts | None:
@@ -65,8 +69,11 @@ class Project:
         try:
             if Path(path).stat().st_size > _MOST_BYTES:
                 return None
-            with tokenize.open(path) as file:
-                return FileFacts(Source(path, file.read()), self)
+            content = Path(path).read_bytes()
+            self.digests[path] = digest_of(content)
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+            text = io.TextIOWrapper(io.BytesIO(content), encoding).read()
+            return FileFacts(Source(path, text), self)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 

@@ -64,7 +64,7 @@ def lint(
             _keep(store, each)
     if store is not None:
         for each in checked:
-            store.keep_lookups(each.lookups)
+            store.keep_imports(each.lookups, each.imported)
         store.save()
     return _report([results[file.path] for file in files], folders, cached=len(known))
 
@@ -80,7 +80,7 @@ def _check(files: list[FileToCheck], wish: Wish, processes: int | None) -> list[
 def _keep(store: Cache, each: CheckedFile) -> None:
     text = as_text(each.result)
     if each.digest and each.status is not None and len(text) <= _MOST_KEPT:
-        store.keep(each.file.path, each.digest, each.status, each.file.codes, text)
+        store.keep(each.file.path, each.digest, each.status, each.seen, each.file.codes, text)
 
 
 def _is_worth_keeping(result: FileResult) -> bool:

@@ -1,13 +1,22 @@
 """What is taken from the cache is what would be found; what cannot be used is done without."""
 
+import contextlib
+import json
 import os
+import sqlite3
+import stat
+import sys
 import threading
 import time
 
 import pytest
 from lint_files import BAD, GOOD, fix, places, write
 
+from torchcopy.linting import processes
 from torchcopy.linting.cache import Cache
+from torchcopy.linting.project import module_path
+from torchcopy.linting.reading import digest_of
+from torchcopy.linting.result_texts import from_text
 from torchcopy.linting.running import lint
 from torchcopy.linting.wish import Wish
 
@@ -32,6 +41,12 @@ def folder(tmp_path):
 
 def cache_files(tmp_path):
     return sorted((tmp_path / "cache").glob("*"))
+
+
+def in_database(tmp_path, statement, *values):
+    (file,) = cache_files(tmp_path)
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        return connection.execute(statement, values).fetchall()
 
 
 def test_the_second_run_finds_the_same_and_checks_nothing(run, folder, monkeypatch):
@@ -124,20 +139,147 @@ def test_a_broken_cache_is_replaced(run, folder, tmp_path):
 
 
 def test_a_broken_row_is_as_good_as_none(run, folder, tmp_path):
-    import sqlite3
-
     write(folder, one=BAD)
-    (file,) = [run(folder), cache_files(tmp_path)][1]
+    run(folder)
     for result in (
         "{",
         "[]",
         '{"findings": 3}',
         '{"findings": [], "skipped": [{}], "unused": [], "is_read": true}',
     ):
-        with sqlite3.connect(file) as connection:
-            connection.execute("update files set result = ?", (result,))
-        connection.close()
+        in_database(tmp_path, "update files set result = ?", result)
         assert places(run(folder)) == [(2, "TC203")]
+
+
+def of_type(found, **fields):
+    """The text of a result with other fields in its first finding."""
+    result = json.loads(found)
+    result["findings"][0] |= fields
+    return json.dumps(result)
+
+
+def test_a_result_of_other_types_is_as_good_as_none(run, folder, tmp_path):
+    write(folder, one=BAD)
+    first = run(folder)
+    ((text,),) = in_database(tmp_path, "select result from files")
+    assert from_text(text).findings[0].line == 2
+    broken = [
+        {"line": "2"},
+        {"column": None},
+        {"path": 3},
+        {"code": "TC999"},
+        {"text": []},
+        {"also": [{"line": 2}]},
+    ]
+    for fields in [*broken, {"also": 3}, {"line": -1}, {"safe": 1}, {"more": 1}]:
+        assert from_text(of_type(text, **fields)) is None
+        in_database(tmp_path, "update files set result = ?", of_type(text, **fields))
+        assert run(folder).findings[0].text == first.findings[0].text
+    for text in ('{"findings": [3], "skipped": [], "unused": [], "is_read": true}', "[" * 100_000, "3"):
+        assert from_text(text) is None
+
+
+@pytest.mark.parametrize("value", ["null", "x'00'", "'text'", "3", "cast(x'ff' as text)", "'{\"a\": 3}'", "'[[]]'"])
+def test_a_row_of_other_types_is_as_good_as_none(value, run, folder, tmp_path):
+    write(folder, one=IMPORTING, helper="def shrink(x):\n    return x / 2\n")
+    columns = "mtime ctime size seen since digest lookups checked codes result".split()
+    for column in columns:
+        run(folder)
+        in_database(tmp_path, f"update files set {column} = {value}")
+        assert places(run(folder)) == [(5, "TC203")]
+    run(folder)
+    assert run(folder).files_cached == 2
+
+
+def test_a_file_that_is_written_while_others_that_import_it_are_checked_is_seen(run, folder, monkeypatch):
+    write(folder, a=IMPORTING, helper="def shrink(x):\n    return x / 2\n")
+    real = processes.check_file
+
+    def check_file(path, *args):
+        result = real(path, *args)
+        if path.endswith("a.py"):
+            write(folder, helper="def shrink(x):\n    return x / 4\n")
+            os.utime(folder / "helper.py", (1, 1))
+        return result
+
+    monkeypatch.setattr(processes, "check_file", check_file)
+    run(folder)
+    monkeypatch.undo()
+    assert run(folder / "a.py").files_cached == 0
+    assert run(folder).files_cached == 1
+    assert run(folder).files_cached == 2
+
+
+def test_the_time_that_is_kept_is_from_before_the_file_was_read(run, folder, tmp_path, monkeypatch):
+    write(folder, one=IMPORTING, helper="def shrink(x):\n    return x / 2\n", other=GOOD)
+    read = {}
+    real = processes.check_file
+
+    def check_file(path, *args):
+        read[path] = time.time_ns()
+        return real(path, *args)
+
+    monkeypatch.setattr(processes, "check_file", check_file)
+    run(folder)
+    seen = dict(in_database(tmp_path, "select path, seen from files"))
+    assert len(seen) == 3
+    assert all(seen[path] <= read[path] for path in seen)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights are told otherwise there")
+def test_nobody_else_reads_what_is_kept(run, folder, tmp_path):
+    write(folder, one=BAD)
+    run(folder)
+    assert stat.S_IMODE((tmp_path / "cache").stat().st_mode) == 0o700
+
+
+# --- runs that overlap ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(folder, tmp_path):
+    """Two runs, begun one after the other: each checks a file, both import one that leads either elsewhere."""
+    write(folder, one=GOOD, two=GOOD, shared=GOOD, low=GOOD, high=GOOD)
+    paths = {name: str(folder / f"{name}.py") for name in ("one", "two", "shared", "low", "high")}
+    caches = [Cache(str(tmp_path / "cache")) for _ in range(2)]
+    for cache, name, module in zip(caches, ("one", "two"), ("low", "high"), strict=True):
+        cache.load([paths[name]])
+        digest = digest_of(GOOD.encode())
+        cache.keep(paths[name], digest, os.stat(paths[name]), time.time_ns(), frozenset(), "{}")
+        lookups = {paths[name]: {"shared": paths["shared"]}, paths["shared"]: {module: paths[module]}}
+        cache.keep_imports(lookups, {paths["shared"]: digest, paths[module]: digest})
+    return (*caches, paths)
+
+
+@pytest.fixture
+def result(tmp_path):
+    def result(path):
+        cache = Cache(str(tmp_path / "cache"))
+        cache.load([path])
+        module_path.cache_clear()
+        return cache.result(path, frozenset())
+
+    return result
+
+
+def test_what_overlapping_runs_know_of_a_file_is_put_together(shared, result, folder):
+    first, second, paths = shared
+    second.save()
+    first.save()
+    assert result(paths["two"]) == "{}"
+    write(folder, high=BAD)
+    assert result(paths["two"]) is None
+
+
+def test_where_overlapping_runs_have_seen_other_contents_neither_is_believed(shared, result, folder):
+    first, second, paths = shared
+    first.save()
+    assert result(paths["one"]) == "{}"
+    entry = second._entries[paths["shared"]]
+    entry.digest = b"0" * 16  # it was written, and written back
+    second.save()
+    assert result(paths["one"]) is None
+    assert result(paths["two"]) is None
 
 
 def test_a_folder_that_cannot_be_made_is_done_without(folder, tmp_path):
