@@ -7,12 +7,15 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 
+from ..semantics.codes import CODES
 from ..semantics.codes.comments import SilencingComment, find_comments, names_codes
 from .findings import Finding
 from .project import Project
 from .reading import NotReadError, explain_syntax_error
 from .settings import DEFAULT_CODES
 from .source import Source
+
+_OF_NO_USE = "this comment silences nothing"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,12 +24,12 @@ class Checked:
 
     Attributes:
         findings: that no comment silences, in the order of lines.
-        unused: the comments that silence nothing.
+        unused: the comments of no use, each with what is said of it.
         faults: codes whose rule has failed, each with the exception.
     """
 
     findings: tuple[Finding, ...] = ()
-    unused: tuple[SilencingComment, ...] = ()
+    unused: tuple[tuple[SilencingComment, str], ...] = ()
     faults: tuple[tuple[str, Exception], ...] = ()
 
 
@@ -46,8 +49,8 @@ def check(source: Source, codes: frozenset[str], project: Project) -> Checked:
         return Checked((), (), tuple(faults))
     comments = find_comments(text, noqa=True)
     left, used = _silence(findings, comments)
-    unused = tuple(each for each in comments if each not in used and _is_ours(each, codes))
-    return Checked(tuple(_each_place_once(left)), unused, tuple(faults))
+    unused = ((comment, _why_unused(comment, used.get(comment, set()), codes)) for comment in comments)
+    return Checked(tuple(_each_place_once(left)), tuple(each for each in unused if each[1]), tuple(faults))
 
 
 def _run_rules(
@@ -79,17 +82,18 @@ def _run_rules(
 
 def _silence(
     findings: Iterable[Finding], comments: Iterable[SilencingComment]
-) -> tuple[list[Finding], set[SilencingComment]]:
-    """The findings that are left, and the comments that have silenced one. A comment may be at any of its lines."""
+) -> tuple[list[Finding], dict[SilencingComment, set[str]]]:
+    """The findings that are left, and the codes of those that each comment has silenced, at any of their lines."""
     by_line: dict[int, list[SilencingComment]] = {}
     for comment in comments:
         by_line.setdefault(comment.line, []).append(comment)
     left = []
-    used: set[SilencingComment] = set()
+    used: dict[SilencingComment, set[str]] = {}
     for finding in findings:
         lines = {*range(finding.line, finding.end_line + 1), *(line for _, line in finding.also)}
         silencing = [c for line in lines for c in by_line.get(line, ()) if c.silences(finding.code)]
-        used.update(silencing)
+        for comment in silencing:
+            used.setdefault(comment, set()).add(finding.code)
         if not silencing:
             left.append(finding)
     return left, used
@@ -114,10 +118,34 @@ def _changed(findings: Iterable[Finding], codes: frozenset[str]) -> tuple[list[i
     return [start for start, _ in spans], list(itertools.accumulate((end for _, end in spans), max))
 
 
-def _is_ours(comment: SilencingComment, codes: frozenset[str]) -> bool:
-    """Whether it can be told that a comment is of no use: all that it names was looked for, and by nobody else."""
-    if comment.is_noqa:
-        return bool(comment.codes) and all(each in codes for each in comment.codes)
+def _why_unused(comment: SilencingComment, silenced: set[str], codes: frozenset[str]) -> str:
+    """What is said of a comment of which all or a part is of no use; nothing where that cannot be told.
+
+    Args:
+        comment: any.
+        silenced: the codes of what it has silenced.
+        codes: that were looked for: of others nobody knows whether they would be found. Codes in `# noqa` that are
+            unknown may be another tool's.
+    """
+    if comment.is_malformed:
+        return "this comment is not of the form `ignore[TC101]` and silences nothing"
     if not comment.codes:
-        return codes >= DEFAULT_CODES
-    return all(any(code.startswith(each) for code in codes) for each in comment.codes)
+        return "" if comment.is_noqa or silenced or not codes >= DEFAULT_CODES else _OF_NO_USE
+    known = [code.code for code in CODES]
+    unknown = [] if comment.is_noqa else [each for each in comment.codes if not _any_begins(known, each)]
+    looked_for = [
+        each for each in comment.codes if (each in codes if comment.is_noqa else _any_begins(codes, each))
+    ]
+    idle = [each for each in looked_for if not _any_begins(silenced, each)]
+    if len(idle) == len(comment.codes):
+        return _OF_NO_USE
+    return "; ".join(
+        [
+            *(f"no code begins with {each}" for each in unknown),
+            *(f"{each} in this comment silences nothing" for each in idle),
+        ]
+    )
+
+
+def _any_begins(codes: Iterable[str], start: str) -> bool:
+    return any(code.startswith(start) for code in codes)

@@ -45,10 +45,10 @@ class PythonFile:
             also=tuple(Place(role, line, line_at(line)) for role, line in finding.also),
         )
 
-    def place_comment(self, comment: SilencingComment) -> UnusedComment:
+    def place_comment(self, comment: SilencingComment, reason: str) -> UnusedComment:
         """The comment with what is known of the file."""
         text = comment.text[comment.column - 1 : comment.end_column - 1]
-        return UnusedComment(self.path, comment.line, comment.column, text)
+        return UnusedComment(self.path, comment.line, comment.column, text, reason=reason)
 
     def can_apply(self, edits: Sequence[Edit]) -> bool:
         """Whether edits of the source can be written back."""
@@ -112,11 +112,12 @@ class NotebookFile:
         line = line - cell.first_line + 1
         return Place(role, line, cell.line_at(line), cell.number)
 
-    def place_comment(self, comment: SilencingComment) -> UnusedComment:
+    def place_comment(self, comment: SilencingComment, reason: str) -> UnusedComment:
         """The comment with its cell and its line there."""
         cell = self._notebook.cell_of(comment.line)
         text = comment.text[comment.column - 1 : comment.end_column - 1]
-        return UnusedComment(self.path, comment.line - cell.first_line + 1, comment.column, text, cell.number)
+        line = comment.line - cell.first_line + 1
+        return UnusedComment(self.path, line, comment.column, text, cell.number, reason)
 
     def can_apply(self, edits: Sequence[Edit]) -> bool:
         """Whether edits of the source can be written back."""

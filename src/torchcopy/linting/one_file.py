@@ -48,5 +48,5 @@ def _result(document: Document, checked: Checked) -> FileResult:
     return FileResult(
         findings=tuple(map(document.place, checked.findings)),
         skipped=(*document.broken_parts(), *faults),
-        unused=tuple(map(document.place_comment, checked.unused)),
+        unused=tuple(document.place_comment(comment, reason) for comment, reason in checked.unused),
     )

@@ -97,7 +97,7 @@ class SkippedFile:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnusedComment:
-    """A comment that silences nothing.
+    """A comment that silences nothing, or of which a part does.
 
     Attributes:
         path: of the file.
@@ -105,6 +105,7 @@ class UnusedComment:
         column: in characters, from 1 on.
         text: the comment.
         cell: the number of the notebook's cell; 0 in a file of Python.
+        reason: what is said of it, a few words.
     """
 
     path: str
@@ -112,6 +113,7 @@ class UnusedComment:
     column: int
     text: str
     cell: int = 0
+    reason: str = "this comment silences nothing"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def remarks(report: LintReport) -> Iterator[str]:
         yield visible(f"{_skipped_at(skipped)}: {skipped.reason}{'' if skipped.is_error else '; skipped'}")
     for comment in report.unused:
         where = _where(comment.path, comment.cell, comment.line, comment.column)
-        yield visible(f"{where}: this comment silences nothing: {comment.text}")
+        yield visible(f"{where}: {comment.reason}: {comment.text}")
     for fixed in report.fixed:
         for fix in fixed.unsafe:
             yield visible(f"{_where(fixed.path, fix.cell, fix.line)}: fix of {fix.code} may change: {fix.note}")

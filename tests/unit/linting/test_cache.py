@@ -8,6 +8,7 @@ import stat
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from lint_files import BAD, GOOD, fix, places, write
@@ -245,7 +246,7 @@ def shared(folder, tmp_path):
     for cache, name, module in zip(caches, ("one", "two"), ("low", "high"), strict=True):
         cache.load([paths[name]])
         digest = digest_of(GOOD.encode())
-        cache.keep(paths[name], digest, os.stat(paths[name]), time.time_ns(), frozenset(), "{}")
+        cache.keep(paths[name], digest, Path(paths[name]).stat(), time.time_ns(), frozenset(), "{}")
         lookups = {paths[name]: {"shared": paths["shared"]}, paths["shared"]: {module: paths[module]}}
         cache.keep_imports(lookups, {paths["shared"]: digest, paths[module]: digest})
     return (*caches, paths)

@@ -3,11 +3,17 @@
 import pytest
 from lint_files import places, run, write
 
+from torchcopy.semantics.codes.comments import find_comments
+
 CALL = "x = t.clone().detach()"
 
 
 def unused(report):
     return [(each.line, each.text) for each in report.unused]
+
+
+def reasons(report):
+    return [each.reason for each in report.unused]
 
 
 @pytest.mark.parametrize(
@@ -23,6 +29,9 @@ def unused(report):
         "# noqa: E501, TC203 and why",
         "# noqa",
         "# because # torchcopy: ignore[TC203]",
+        "# torchcopy: ignore[tc203]",
+        "# torchcopy: ignore [TC101 TC203, ]",
+        "# torchcopy: ignore, as in the paper",
     ],
 )
 def test_a_comment_silences(comment, tmp_path):
@@ -32,10 +41,29 @@ def test_a_comment_silences(comment, tmp_path):
 
 @pytest.mark.parametrize(
     "comment",
-    ["# noqa: E501", "# torchcopy: ignore[TC101]", "# noqa: TC101", "# torchcopy ignore", "# type: ignore"],
+    [
+        "# noqa: E501",
+        "# torchcopy: ignore[TC101]",
+        "# torchcopy: ignore[tc101]",
+        "# noqa: TC101",
+        "# torchcopy ignore",
+        "# torchcopy: ignored in the paper",
+        "# torchcopy: ignore-me",
+        "# type: ignore",
+    ],
 )
 def test_a_comment_for_something_else_silences_nothing(comment, tmp_path):
     assert places(run(write(tmp_path, one=f"{CALL}  {comment}\n"))) == [(1, "TC203")]
+
+
+@pytest.mark.parametrize(
+    "bracket",
+    ["[TC203", "[TC203)", "[]", "[ ]", "[TC203;]", "[clone-then-detach]", "[TC203 # TC101]", "[[TC203]]", "[203]"],
+)
+def test_a_comment_that_cannot_be_read_silences_nothing_and_is_told(bracket, tmp_path):
+    report = run(write(tmp_path, one=f"{CALL}  # torchcopy: ignore{bracket}\n"))
+    assert places(report) == [(1, "TC203")]
+    assert reasons(report) == ["this comment is not of the form `ignore[TC101]` and silences nothing"]
 
 
 def test_a_comment_in_a_string_is_none(tmp_path):
@@ -53,12 +81,15 @@ def test_a_comment_on_any_line_of_the_finding_silences_it(tmp_path):
     [
         ("# torchcopy: ignore", True),
         ("# torchcopy: ignore[TC101]", True),
-        ("# torchcopy: ignore[TC9]", False),
+        ("# torchcopy: ignore[TC9]", True),
+        ("# torchcopy: ignore[TC999]", True),
         ("# torchcopy: ignore[TC103]", False),  # an audit looks for it
         ("# torchcopy: ignore[TC301]", False),  # is off
         ("# noqa: TC203", True),
         ("# noqa: E501,TC203", True),
         ("# noqa: TC001", False),  # another plugin's
+        ("# noqa: TC999", False),
+        ("# noqa: TC001,TC203", True),
         ("# noqa", False),
         ("# noqa: E501", False),
     ],
@@ -66,6 +97,25 @@ def test_a_comment_on_any_line_of_the_finding_silences_it(tmp_path):
 def test_a_comment_of_no_use_is_told(comment, told, tmp_path):
     report = run(write(tmp_path, one=f"y = 1  {comment}\n"))
     assert unused(report) == ([(1, comment)] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("comment", "told"),
+    [
+        ("# torchcopy: ignore[TC203,TC101]", ["TC101 in this comment silences nothing"]),
+        ("# noqa: TC203, TC101, TC001", ["TC101 in this comment silences nothing"]),
+        ("# torchcopy: ignore[TC203,TC999]", ["no code begins with TC999"]),
+        (
+            "# torchcopy: ignore[TC203,TC7,TC110]",
+            ["no code begins with TC7; TC110 in this comment silences nothing"],
+        ),
+        ("# torchcopy: ignore[TC2,TC203]", []),
+        ("# torchcopy: ignore[TC203,TC103]", []),  # an audit looks for it
+    ],
+)
+def test_the_part_of_a_comment_that_is_of_no_use_is_told(comment, told, tmp_path):
+    report = run(write(tmp_path, one=f"{CALL}  {comment}\n"))
+    assert (places(report), reasons(report)) == ([], told)
 
 
 def test_nothing_is_said_of_comments_for_codes_that_were_not_looked_for(tmp_path):
@@ -96,3 +146,13 @@ def test_two_codes_for_the_same_calls_are_one_finding(options, comment, expected
     report = run(write(tmp_path, one=f"{MOVED}{comment}\n"), **options)
     assert [finding.code for finding in report.findings] == expected
     assert report.unused == ()
+
+
+def test_the_audit_reads_the_same_codes_and_is_silenced_by_nothing_malformed():
+    text = "a  # torchcopy: ignore[tc101]\nb  # torchcopy: ignore[TC101\nc  # torchcopy: ignore\nd  # torchcopy: ignored\n"
+    comments = find_comments(text)
+    assert [(each.line, each.codes, each.silences("TC101")) for each in comments] == [
+        (1, ("TC101",), True),
+        (2, (), False),
+        (3, (), True),
+    ]

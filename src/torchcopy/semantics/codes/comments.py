@@ -7,7 +7,8 @@ import io
 import re
 import tokenize
 
-_OURS = re.compile(r"#\s*torchcopy:\s*ignore(?:\[([A-Z0-9,\s]*)\])?")
+_OURS = re.compile(r"#\s*torchcopy:\s*ignore(?![\w-])(?:\s*(?P<bracket>\[[^\[\]#]*\]?))?")
+_BRACKET = re.compile(r"\[\s*([A-Z]+[0-9]*(?:[,\s]+[A-Z]+[0-9]*)*)[,\s]*\]", re.IGNORECASE)
 _CODE = "[A-Z]+[0-9]+"
 _NOQA = re.compile(rf"#\s*noqa(?::\s*({_CODE}(?:[,\s]+{_CODE})*))?", re.IGNORECASE)
 _NAMING = re.compile(r"torchcopy:\s*ignore|noqa:[^\n#]*\bTC[0-9]", re.IGNORECASE)
@@ -24,6 +25,7 @@ class SilencingComment:
         codes: the codes or the beginnings of codes that it silences; none stands for all.
         is_noqa: whether it is written `# noqa`, which other tools read too.
         text: the whole line that it is on.
+        is_malformed: whether it begins as such a comment does, and names no codes where it should: it silences none.
     """
 
     line: int
@@ -32,10 +34,11 @@ class SilencingComment:
     codes: tuple[str, ...]
     is_noqa: bool
     text: str
+    is_malformed: bool = False
 
     def silences(self, code: str) -> bool:
         """Whether it silences findings with this code."""
-        return not self.codes or code.startswith(self.codes)
+        return not self.is_malformed and (not self.codes or code.startswith(self.codes))
 
 
 def names_codes(text: str) -> bool:
@@ -68,7 +71,10 @@ def find_comments(text: str, *, noqa: bool = False) -> list[SilencingComment]:
 def _in_comment(token: tokenize.TokenInfo, *, noqa: bool) -> list[SilencingComment]:
     found = []
     if ours := _OURS.search(token.string):
-        found.append(_comment(token, ours, _split(ours[1]), is_noqa=False))
+        bracket = ours["bracket"]
+        named = _BRACKET.fullmatch(bracket) if bracket else None
+        comment = _comment(token, ours, _split(named[1] if named else None), is_noqa=False)
+        found.append(dataclasses.replace(comment, is_malformed=bool(bracket) and named is None))
     if noqa and (other := _NOQA.search(token.string)):
         codes = _split(other[1])
         tc = tuple(code for code in codes if code.startswith("TC"))
