@@ -18,7 +18,7 @@ NEEDS = ("parameters()", "state_dict()", "buffers()", "params")
 _WRITES = ("copy_(", "lerp_(", "add_(", "sub_(", "mul_(", ".data", "] = ", " += ", " -= ")
 _OF_MODULES = ("parameters", "named_parameters", "buffers", "named_buffers")
 _WEIGHTS = re.compile(r"param|weight|buffer", re.IGNORECASE)
-_STEPS = re.compile(r"grad|delta|direction|momentum|velocit|update|perturb|noise|^g\d?$", re.IGNORECASE)
+_STEPS = re.compile(r"grad|delta|direction|velocit|perturb|noise|^g\d?$", re.IGNORECASE)
 _MOST = 8  # statements: a longer body does more than that
 
 
@@ -83,14 +83,14 @@ class _Loop:
             owner, is_module = self._owner(given)
             self.owners[variable.id] = owner
             of_modules += is_module
+            if not is_module and _STEPS.search(owner):
+                return False  # a step along something
             weights += is_module or bool(_WEIGHTS.search(owner)) or self._holds_tensors(given)
         if of_modules == 1:  # a module goes with a list of tensors as the list of its own
             for name, given in zip(list(self.owners), iterable.args, strict=False):
                 if method_call(given, "parameters") is not None:
                     self.owners[name] = f"list({self.owners[name]}.parameters())"
         self.leaves_out_buffers = of_modules == 2 and "buffers()" not in "".join(self.owners.values())
-        if any(_STEPS.search(each) for each in self.owners.values() if not each.endswith("s()")):
-            return False  # a step along something
         return of_modules >= 1 and weights >= 2 and len(self.places.names) == 2
 
     def _owner(self, given: ast.expr) -> tuple[str, bool]:
