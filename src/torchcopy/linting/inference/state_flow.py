@@ -1,0 +1,325 @@
+"""How the state of a model is followed through one function: where it is kept, trained over, loaded and saved.
+
+The facts that flow are the places where a live state is kept, each with whether its model was trained meanwhile.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .flow import Flow
+from .kept_states import Kept, kept_in, thing_of, unwrapped
+from .nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
+from .rounds import is_in_last_round, is_replaced_in_first_round
+from .scopes import Scope
+from .training import module_path, updates
+
+if TYPE_CHECKING:
+    from .file_facts import FileFacts
+
+_SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
+_CONTAINERS = ("append", "add", "appendleft", "put")
+_IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
+_CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class State:
+    """A live state in a place.
+
+    Attributes:
+        place: `best`, `self.best`, `ckpt['model']`, `states[*]`.
+        kept: what it is.
+        is_trained: its model was trained since.
+    """
+
+    place: str
+    kept: Kept
+    is_trained: bool = False
+
+
+TRAINED = State("", Kept("", "", ast.Constant(0)))
+"""Stands for: an optimizer has taken a step."""
+
+
+@dataclasses.dataclass(slots=True)
+class Use:
+    """A read of a place that held no state of this function."""
+
+    place: str
+    node: ast.AST
+    module: str
+    is_load: bool
+    since_made: frozenset[str] | None = None  # own methods called since the module was made anew, if it was
+    role: str = "loaded"
+
+
+class KeptStates(Flow[State]):
+    """Follows kept states through one function."""
+
+    def __init__(self, facts: FileFacts, scope: Scope) -> None:
+        super().__init__()
+        self.facts = facts
+        self.scope = scope
+        self.found: dict[ast.expr, tuple[Kept, ast.AST, str]] = {}
+        self.made: dict[str, State] = {}
+        self.unknown_uses: list[Use] = []
+        self.rebound: dict[str, set[str]] = {}
+        self.read_from_files: set[str] = set()
+        self.called: set[str] = set()
+        self.trains = False
+
+    def visit(self, node: ast.AST, facts: frozenset[State]) -> frozenset[State]:
+        """Notes what is called, loaded, saved and returned, and follows where states are kept."""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+            return facts
+        for call in walk(node):
+            if isinstance(call, ast.Call):
+                facts = self._call(call, facts)
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                facts = self._assigned(targets, value, facts)
+            case ast.AnnAssign(target=target, value=value) if value is not None:
+                facts = self._assigned([target], value, facts)
+            case ast.AugAssign(target=target):
+                facts = self._without(path_of(target), facts)
+            case ast.Delete(targets=targets):
+                for gone in targets:
+                    facts = self._stored(gone, facts)
+            case ast.Return(value=value) if value is not None:
+                self._read_whole(value, node, "returned", facts)
+            case ast.Name() | ast.Tuple() | ast.List() | ast.Attribute() | ast.withitem():
+                facts = self._targets(node, facts)
+        return facts
+
+    def _targets(self, node: ast.AST, facts: frozenset[State]) -> frozenset[State]:
+        target = node.optional_vars if isinstance(node, ast.withitem) else node
+        for each in ast.walk(target) if target is not None else ():
+            if isinstance(each, ast.Name | ast.Attribute) and type(each.ctx) is ast.Store:
+                facts = self._stored(each, facts)
+        return facts
+
+    def _assigned(self, targets: list[ast.expr], value: ast.expr, facts: frozenset[State]) -> frozenset[State]:
+        states = [*self._states_of(value, facts)]
+        pairs: list[tuple[ast.expr, str]] = []
+        for target in targets:
+            if isinstance(target, ast.Tuple | ast.List):
+                pairs += [(each, f"[{index}]") for index, each in enumerate(target.elts)]
+            else:
+                pairs.append((target, ""))
+        for target, _ in pairs:
+            facts = self._stored(target, facts)
+        for target, part in pairs:
+            path = path_of(target)
+            if path is None and isinstance(target, ast.Subscript):
+                base = path_of(target.value)
+                path = None if base is None else f"{base}[*]"
+            if path is None or is_replaced_in_first_round(self.facts, self.scope, path, value):
+                continue
+            if isinstance(value, ast.Call) and "load" in called_name(value):
+                self.read_from_files.add(path)
+            for state in states:
+                if state.place.startswith(part):
+                    made = dataclasses.replace(state, place=path + state.place[len(part) :])
+                    facts |= {made}
+                    self.made[made.place] = made
+        return facts
+
+    def _states_of(self, value: ast.expr, facts: frozenset[State]) -> Iterator[State]:
+        """The states in a value, their places being suffixes."""
+        for kept in kept_in(self.facts, value):
+            if kept.alias:
+                for state in facts:
+                    if _is_in(state.place, kept.alias):
+                        yield dataclasses.replace(state, place=kept.suffix + state.place[len(kept.alias) :])
+            elif is_in_last_round(self.facts, kept.call):
+                continue
+            elif not kept.optimizer or TRAINED in facts or self._has_moments():
+                yield State(kept.suffix, kept)
+
+    def _has_moments(self) -> bool:
+        """Whether a method is one that runs in the midst of a training, so that an optimizer has its moments."""
+        name = self.scope.name
+        return bool(self.scope.self_name) and bool(_IN_THE_MIDST.search(name))
+
+    def _stored(self, target: ast.expr, facts: frozenset[State]) -> frozenset[State]:
+        """After a place got another value: what it held is gone, as are the states of the module it was."""
+        path = path_of(target)
+        if path is None:
+            if isinstance(target, ast.Subscript) and (base := path_of(target.value)) is not None:
+                return frozenset(each for each in facts if each.place != base)  # an entry of the state is written
+            return facts
+        self.rebound[path] = set()
+        if isinstance(target, ast.Subscript):
+            base = path_of(target.value)
+            facts = frozenset(each for each in facts if each.place != base)
+        return self._without(path, facts)
+
+    def _without(self, path: str | None, facts: frozenset[State]) -> frozenset[State]:
+        if path is None:
+            return facts
+        return frozenset(
+            each for each in facts if not _is_in(each.place, path) and not _is_in(each.kept.module or "?", path)
+        )
+
+    def _call(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
+        name = called_name(call)
+        receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if isinstance(receiver, ast.Name) and receiver.id == self.scope.self_name:
+            self.called.add(name)
+            for since in self.rebound.values():
+                since.add(name)
+        if "load_state_dict" in name or "model_state_dict" in name:
+            return self._loaded(call, receiver, facts)
+        if name in _SAVES and not (name == "save" and receiver is None):
+            for each in arguments(call):
+                self._read_whole(each, call, "saved", facts)
+            return facts
+        base = path_of(receiver) if receiver is not None else None
+        if name in _CONTAINERS and base is not None and len(call.args) == 1:
+            for state in self._states_of(call.args[0], facts):
+                facts |= {dataclasses.replace(state, place=f"{base}[*]{state.place}")}
+            return facts
+        if name in _CHANGES_DICT and base is not None:
+            facts = frozenset(each for each in facts if each.place != base)
+            if name == "update":
+                facts = self._updated(call, base, facts)
+        if name.endswith("_") and not name.endswith("__") and receiver is not None:
+            facts = self._written(receiver, facts)
+        if name == "step" or facts:
+            facts = self._trained(call, facts)
+        return facts
+
+    def _updated(self, call: ast.Call, base: str, facts: frozenset[State]) -> frozenset[State]:
+        """After `best.update(model=m.state_dict())`: as after `best["model"] = m.state_dict()`."""
+        given = [(f"[{each.arg!r}]", each.value) for each in call.keywords if each.arg]
+        if len(call.args) == 1 and isinstance(call.args[0], ast.Dict):
+            given += [
+                (f"[{key.value!r}]", value)
+                for key, value in zip(call.args[0].keys, call.args[0].values, strict=True)
+                if isinstance(key, ast.Constant)
+            ]
+        for suffix, value in given:
+            states = [*self._states_of(value, facts)]
+            facts = self._without(f"{base}{suffix}", facts)
+            for state in states:
+                made = dataclasses.replace(state, place=f"{base}{suffix}{state.place}")
+                self.made[made.place] = made
+                facts |= {made}
+        return facts
+
+    def _trained(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
+        modules = {each.kept.module for each in facts if each.place and not each.is_trained}
+        trained = {module for module in modules if updates(self.facts, call, module)}
+        if trained:
+            self.trains = True
+            facts = frozenset(
+                dataclasses.replace(each, is_trained=True) if each.kept.module in trained else each
+                for each in facts
+            )
+        if called_name(call) == "step" and updates(self.facts, call, "?"):
+            self.trains = True
+            facts |= {TRAINED}
+        return facts
+
+    def _written(self, receiver: ast.expr, facts: frozenset[State]) -> frozenset[State]:
+        """After an in-place method: on a parameter it trains; on an entry of the state it is the purpose."""
+        inner, _ = strip_calls(receiver, "data", "detach", "view")
+        root: ast.expr = inner
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        if isinstance(root, ast.Name):
+            for bound in self.facts.bindings(root):
+                if bound.how != "element" or bound.value is None:
+                    continue
+                for of in ("parameters", "named_parameters"):
+                    owner = next((m for n in walk(bound.value) if (m := method_call(n, of)) is not None), None)
+                    path = module_path(owner)
+                    if path is not None:
+                        return frozenset(
+                            dataclasses.replace(each, is_trained=True) if _is_in(each.kept.module, path) else each
+                            for each in facts
+                        )
+                iterated = method_call(bound.value, "items", "values")
+                place = path_of(iterated if iterated is not None else bound.value)
+                facts = frozenset(each for each in facts if each.place != place)
+        path = path_of(inner)
+        base = path_of(inner.value) if isinstance(inner, ast.Subscript) else None
+        return frozenset(each for each in facts if each.place not in (path, base) or not each.place)
+
+    def _loaded(self, call: ast.Call, receiver: ast.expr | None, facts: frozenset[State]) -> frozenset[State]:
+        given = arguments(call)
+        module = module_path(receiver) or ""
+        if receiver is None or not module:
+            module = next((path for each in given if (path := module_path(each)) is not None), "")
+        loaded: set[str] = set()
+        for each in given:
+            value = self._stripped(each)
+            path = path_of(value)
+            if isinstance(value, ast.Subscript) and path is None and (base := path_of(value.value)) is not None:
+                path = f"{base}[*]"
+            if path is None or path == module:
+                continue
+            known = [state for state in facts if state.place == path]
+            loaded |= {state.place for state in known}
+            for state in known:
+                if state.is_trained:
+                    self._report(state, call, "loaded")
+            if not known and not any(_is_in(path, each) for each in self.read_from_files):
+                since = self.rebound.get(module)
+                made = None if since is None else frozenset(since)
+                self.unknown_uses.append(Use(path, call, module, True, made))
+        if _is_assigning(call):
+            return facts
+        if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
+            facts |= {TRAINED}  # it has moments from now on
+        return frozenset(
+            dataclasses.replace(each, is_trained=True)
+            if each.place and each.kept.module == module and each.place not in loaded
+            else each
+            for each in facts
+        )
+
+    def _stripped(self, node: ast.expr) -> ast.expr:
+        """What is loaded, behind copies that come too late."""
+        while True:
+            inner = unwrapped(self.facts, node)
+            if inner is None and isinstance(node, ast.Call) and called_name(node) == "deepcopy" and node.args:
+                inner = node.args[0]
+            if inner is None:
+                return node
+            node = inner
+
+    def _read_whole(self, value: ast.expr, at: ast.AST, role: str, facts: frozenset[State]) -> None:
+        """A save or return of a place, or of something around it."""
+        shown = [value]
+        if isinstance(value, ast.Tuple | ast.List):
+            shown = list(value.elts)
+        elif isinstance(value, ast.Dict):
+            shown = list(value.values)
+        for each in shown:
+            path = path_of(self._stripped(each))
+            if path is None:
+                continue
+            for state in facts:
+                if state.place and state.is_trained and _is_in(state.place, path):
+                    self._report(state, at, role)
+            if path.partition(".")[2]:
+                self.unknown_uses.append(Use(path, at, "", False, role=role))
+
+    def _report(self, state: State, at: ast.AST, role: str) -> None:
+        self.found.setdefault(state.kept.call, (state.kept, at, role))
+
+
+def _is_in(place: str, outer: str) -> bool:
+    """Whether a place is `outer` or inside of it."""
+    return place == outer or place.startswith((f"{outer}[", f"{outer}."))
+
+
+def _is_assigning(call: ast.Call) -> bool:
+    wanted = keyword(call, "assign")
+    return isinstance(wanted, ast.Constant) and wanted.value is True
