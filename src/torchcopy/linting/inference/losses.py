@@ -46,7 +46,7 @@ class Value:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KeptLoss:
+class KeptValue:
     """A statement that keeps a value for longer.
 
     Attributes:
@@ -84,7 +84,7 @@ class Losses(Flow[Value]):
         self.backward_places: set[str] = set()
         self._summed_elsewhere: set[Value] = set()  # differentiated behind the loop that made them
         self.needed: set[Value] = set()
-        self.kept: dict[ast.expr, KeptLoss] = {}
+        self.kept: dict[ast.expr, KeptValue] = {}
         self.returned: list[tuple[int, frozenset[Value]]] = []
         self._derived: dict[Value, set[Value]] = {}
         self._parts: dict[Value, set[Value]] = {}
@@ -166,7 +166,7 @@ class Losses(Flow[Value]):
         values = self._values(node, facts)
         if values:
             before = self.kept.get(node)
-            self.kept[node] = KeptLoss(
+            self.kept[node] = KeptValue(
                 node, at, keeper, is_sum, values | (before.values if before else frozenset())
             )
 
@@ -359,7 +359,7 @@ def losses_of(facts: FileFacts, scope: Scope) -> Losses:
     return known[scope]
 
 
-def repeats(facts: FileFacts, scope: Scope, kept: KeptLoss) -> bool:
+def repeats(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
     """Whether a keeper outlives one round: some loop around does not begin it anew, or it is an attribute."""
     root = kept.keeper.partition("[")[0]
     if root.startswith(f"{scope.self_name}.") and scope.self_name:

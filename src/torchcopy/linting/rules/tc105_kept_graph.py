@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.losses import KeptLoss, Losses, losses_of, repeats, returns_hot
+from ..inference.losses import KeptValue, Losses, losses_of, repeats, returns_hot
 from ..inference.nodes import called_name, keyword
 from ..inference.scopes import Scope
 
@@ -77,7 +77,7 @@ def _from_call(facts: FileFacts, source: ast.expr | None, index: int) -> bool:
     return isinstance(source, ast.Call) and returns_hot(facts, source, index)
 
 
-def _is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptLoss) -> bool:
+def _is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> bool:
     """Whether it is kept over rounds, not itself to be differentiated, and not only the last few of them."""
     root = kept.keeper.partition("[")[0]
     if any(place == root or place.startswith((f"{root}[", f"{root}.")) for place in losses.backward_places):
@@ -107,7 +107,7 @@ def _is_bounded(facts: FileFacts, scope: Scope, root: str) -> bool:
     return False
 
 
-def _may_be_number(facts: FileFacts, kept: KeptLoss) -> bool:
+def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
     """Whether a loss begins with a number, or is one on another way out of the function that returns it."""
     for each in kept.values:
         if isinstance(each.source, ast.Constant):
@@ -121,7 +121,7 @@ def _may_be_number(facts: FileFacts, kept: KeptLoss) -> bool:
     return False
 
 
-def _finding(facts: FileFacts, kept: KeptLoss) -> Finding:
+def _finding(facts: FileFacts, kept: KeptValue) -> Finding:
     source = facts.source
     text = source.segment(kept.node)
     what = "is added up" if kept.is_sum else "is kept"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.losses import Kept, repeats
+from ..inference.losses import KeptValue, repeats
 from ..inference.memory import written_in
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
@@ -91,7 +91,7 @@ def _outlives(facts: FileFacts, scope: Scope, call: ast.Call, view: ast.Subscrip
     made = [facts.loops(each.node) for each in scope.bindings.get(view.value.id, []) if each.how == "value"]
     if not loops or not made or not all(loops[0] in each for each in made):
         return False
-    if not repeats(facts, scope, Kept(view, call, keeper, False, frozenset())):
+    if not repeats(facts, scope, KeptValue(view, call, keeper, False, frozenset())):
         return False
     for other in facts.functions:
         for join in other.nodes(ast.Call):
