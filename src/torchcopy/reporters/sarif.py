@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path, PureWindowsPath
@@ -87,4 +88,4 @@ def _artifact(path: str) -> dict[str, str]:
     if Path(path).is_absolute():
         return {"uri": Path(path).as_uri()}
     posix = PureWindowsPath(path).as_posix() if "\\" in path else path
-    return {"uri": urllib.parse.quote(posix), "uriBaseId": "%SRCROOT%"}
+    return {"uri": urllib.parse.quote(os.fsencode(posix)), "uriBaseId": "%SRCROOT%"}

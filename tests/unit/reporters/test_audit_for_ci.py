@@ -1,6 +1,7 @@
 """Findings as GitHub annotations and as SARIF."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,14 @@ def one(**changes):
 def results(*diagnostics):
     (run,) = as_sarif(diagnostics)["runs"]
     return run["results"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names of files are texts there")
+@pytest.mark.parametrize("folder", ["", "/tmp/"])
+def test_a_path_that_is_no_text_ends_nothing(folder):
+    (result,) = results(one(path=os.fsdecode(f"{folder}a".encode() + b"\xff b.py")))
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == (f"file://{folder}a%FF%20b.py" if folder else "a%FF%20b.py")
 
 
 @pytest.mark.parametrize(
