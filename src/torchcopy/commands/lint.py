@@ -64,7 +64,8 @@ def lint(
 ) -> int:
     """Finds copies that are missing in source code, and copies that are wasted, without running it.
 
-    The exit status is 1 if something was found, 2 if the command could not be carried out.
+    The exit status is 1 if something was found (with `--diff`: if something would change), 2 if the command could
+    not be carried out.
 
     Settings are read from `[tool.torchcopy.lint]` in `pyproject.toml`.
 
@@ -104,15 +105,17 @@ def lint(
         _write(report, output_format, statistics)
     if any(skipped.is_error for skipped in report.skipped):
         return 2
-    return 1 if report.findings or (diff and report.fixed) else 0
+    return 1 if (report.fixed if diff else report.findings) else 0
 
 
 def _show_diff(report: LintReport) -> None:
     from ..reporters import lint as text
-    from ..reporters.lint_diff import as_diff
+    from ..reporters.lint_diff import as_diff, folder_of
 
-    sys.stdout.write(as_diff(report.fixed))
-    _tell(*text.remarks(report), *text.summary(report, is_written=False))
+    folder = folder_of(report.fixed)
+    sys.stdout.write(as_diff(report.fixed, folder))
+    where = [f"The diff is one of files in {folder}: apply it there."] if folder else []
+    _tell(*where, *text.remarks(report), *text.summary(report, is_written=False))
 
 
 def _write(report: LintReport, output_format: str, statistics: bool) -> None:

@@ -69,7 +69,7 @@ class PythonFile:
 
     def changes_from(self, before: PythonFile) -> tuple[FixedText, ...]:
         """What has become of the file that it was."""
-        return (FixedText(before.source.text, self.source.text),)
+        return (FixedText(before.encode().decode(), self.encode().decode()),)  # with the mark: `patch` counts it
 
 
 class NotebookFile:

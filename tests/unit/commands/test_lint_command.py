@@ -4,6 +4,8 @@ import io
 import json
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -168,6 +170,45 @@ def test_a_diff_is_shown_and_nothing_is_written(lint):
     assert lint("--diff", "--fix")[1] == out
     assert (lint.folder / "bad.py").read_text() == BAD
     assert lint("--diff", bad=GOOD)[:2] == (0, "")
+
+
+def test_with_a_diff_the_status_tells_whether_something_would_change(lint):
+    unsafe = "best = model.state_dict()\nfor x in data:\n    optimizer.step()\nmodel.load_state_dict(best)\n"
+    text = f"import torch\n\nmodel, optimizer = torch.nn.Linear(2, 2), torch.optim.SGD([])\n{unsafe}"
+    assert lint(bad=text)[0] == 1
+    status, out, err = lint("--diff")
+    assert (status, out) == (0, "")
+    assert "1 mistake" in err
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("plain.py", BAD, GOOD),
+        ("mark.py", f"\ufeff{BAD}", f"\ufeff{GOOD}"),
+        ("two words.py", BAD, GOOD),
+        ("folder of mine/é 日本.py", BAD, GOOD),
+        ('quoted "so" \\ and\tso.py', BAD, GOOD),
+        ("../outside/one.py", BAD, GOOD),
+        ("../out side/one.py", BAD, GOOD),
+        ("crlf.py", BAD.replace("\n", "\r\n"), GOOD.replace("\n", "\r\n")),
+        ("no end.py", BAD.rstrip(), GOOD.rstrip()),
+    ],
+)
+def test_git_applies_the_diff(name, before, after, lint):
+    path = lint.folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(before.encode())
+    lint(bad=BAD)
+    _, out, err = lint("--diff", str(path), "bad.py")
+    told = re.search(r"The diff is one of files in (.*): apply it there.", err)
+    folder = Path(told[1]) if told else lint.folder
+    assert (folder == lint.folder) == (".." not in name)
+    done = subprocess.run(["git", "apply", "-"], input=out.encode(), cwd=folder, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert path.read_bytes() == after.encode()
+    assert (lint.folder / "bad.py").read_text() == GOOD
 
 
 def test_the_pattern_for_visual_studio_code_reads_what_is_printed(lint):

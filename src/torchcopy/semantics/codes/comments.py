@@ -25,7 +25,7 @@ class SilencingComment:
         codes: the codes or the beginnings of codes that it silences; none stands for all.
         is_noqa: whether it is written `# noqa`, which other tools read too.
         text: the whole line that it is on.
-        is_malformed: whether it begins as such a comment does, and names no codes where it should: it silences none.
+        is_malformed: whether it begins as such a comment and names no codes where it should: it silences none.
     """
 
     line: int
