@@ -88,10 +88,19 @@ class _Loop:
             weights += is_module or bool(_WEIGHTS.search(owner)) or self._holds_tensors(given)
         if of_modules == 1:  # a module goes with a list of tensors as the list of its own
             for name, given in zip(list(self.owners), iterable.args, strict=False):
-                if method_call(given, "parameters") is not None:
+                if self._lists_parameters(given):
                     self.owners[name] = f"list({self.owners[name]}.parameters())"
         self.leaves_out_buffers = of_modules == 2 and "buffers()" not in "".join(self.owners.values())
         return of_modules >= 1 and weights >= 2 and len(self.places.names) == 2
+
+    def _lists_parameters(self, given: ast.expr) -> bool:
+        """Whether an expression, or what a name stands for, is `m.parameters()` or a list of it."""
+        if isinstance(given, ast.Name):
+            bound = self.facts.bindings(given)[:1]
+            return any(each.how == "value" and each.value and self._lists_parameters(each.value) for each in bound)
+        if isinstance(given, ast.Call) and called_name(given) in ("list", "tuple", "iter") and len(given.args) == 1:
+            given = given.args[0]
+        return method_call(given, "parameters") is not None
 
     def _owner(self, given: ast.expr) -> tuple[str, bool]:
         """Whose weights are iterated, as written, and whether it is a module's for sure."""
