@@ -10,10 +10,10 @@ from .checking import Checked, check
 from .documents import Document
 from .findings import Finding, Fix
 from .project import Project
-from .reading import NotReadError
+from .reading import NotReadError, digest_of
 from .records import FixedFile, UnsafeFix
 
-_MOST_ROUNDS = 20
+_MOST_ROUNDS = 1_000  # each may leave one fix less that overlaps another: as many as a chain of calls has
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,11 +24,13 @@ class Fixed:
         document: as it is then.
         checked: what is found in it then.
         record: what was done; None where nothing was.
+        is_unfinished: whether something is left that can be fixed: rules that undo each other would never end.
     """
 
     document: Document
     checked: Checked
     record: FixedFile | None
+    is_unfinished: bool = False
 
 
 def fix(document: Document, codes: frozenset[str], project: Project, *, unsafe: bool) -> Fixed:
@@ -43,6 +45,8 @@ def fix(document: Document, codes: frozenset[str], project: Project, *, unsafe: 
     made: list[Finding] = []
     notes: list[UnsafeFix] = []
     refused: set[tuple[str, str]] = set()
+    seen = {_digest(document)}
+    is_unfinished = True
     checked = check(document.source, codes, project)
     for _ in range(_MOST_ROUNDS):
         wanted = [
@@ -56,17 +60,21 @@ def fix(document: Document, codes: frozenset[str], project: Project, *, unsafe: 
         round_ = _apply(document, _without_overlaps(wanted), codes, project)
         if round_.refused is not None:
             refused.add(_key(document, round_.refused))
+        if round_.made and _digest(round_.document) in seen:
+            break
         if round_.made:
+            seen.add(_digest(round_.document))
             notes += [_note(document, finding) for finding in round_.made if finding.fix and not finding.fix.safe]
             made += round_.made
             document, checked = round_.document, round_.checked or checked
         elif round_.refused is None:
+            is_unfinished = False
             break
     if not made:
-        return Fixed(document, checked, None)
+        return Fixed(document, checked, None, is_unfinished)
     texts = document.changes_from(first)  # type: ignore[arg-type]  # both are of one kind
     record = FixedFile(document.path, texts, tuple(finding.code for finding in made), tuple(notes))
-    return Fixed(document, checked, record)
+    return Fixed(document, checked, record, is_unfinished)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,6 +124,10 @@ def _meets(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
 
 def _spans(fix: Fix | None) -> list[tuple[int, int]]:
     return [] if fix is None else [(edit.start, edit.end) for edit in fix.edits]
+
+
+def _digest(document: Document) -> bytes:
+    return digest_of(document.source.text.encode("utf-8", "surrogatepass"))
 
 
 def _key(document: Document, finding: Finding) -> tuple[str, str]:

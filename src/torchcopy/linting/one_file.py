@@ -37,7 +37,11 @@ def _check(path: str, content: bytes, codes: frozenset[str], project: Project, w
             unfixed = _result(document, check(document.source, codes, project))
             refused = SkippedFile(path, f"was not fixed: {error}", is_error=True)
             return dataclasses.replace(unfixed, skipped=(*unfixed.skipped, refused))
-    return dataclasses.replace(_result(fixed.document, fixed.checked), fixed=fixed.record)
+    result = dataclasses.replace(_result(fixed.document, fixed.checked), fixed=fixed.record)
+    if fixed.is_unfinished:
+        left = SkippedFile(path, "was not fixed to the end: each fix leaves another to make", is_error=True)
+        return dataclasses.replace(result, skipped=(*result.skipped, left))
+    return result
 
 
 def _result(document: Document, checked: Checked) -> FileResult:

@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from ..linting.records import FixedFile, FixedText
 
@@ -29,7 +30,7 @@ def folder_of(fixed: Iterable[FixedFile]) -> str:
     if not any(map(os.path.isabs, paths)):
         return ""
     try:
-        return os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+        return os.path.commonpath([Path(path).absolute().parent for path in paths])
     except ValueError:  # other drives
         return ""
 
@@ -47,10 +48,9 @@ def _diff(path: str, text: FixedText) -> Iterator[str]:
 
 
 def _name(path: str) -> str:
-    """A path as git writes it: in quotes where it holds what would end it, with a tab behind where it has blanks."""
+    """A path as git writes it: in quotes where it holds what would end it, a tab behind it where it has blanks."""
     if not _TO_QUOTE.search(path):
         return f"{path}\t" if " " in path else path
-    quoted = "".join(
-        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:03o}" for byte in os.fsencode(path)
-    )
+    plain = set(range(0x20, 0x7F)) - set(b'"\\')
+    quoted = "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in os.fsencode(path))
     return f'"{quoted}"'

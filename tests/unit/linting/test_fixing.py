@@ -156,8 +156,28 @@ def test_a_fix_after_which_the_file_would_not_parse_is_not_made(tmp_path, rule):
 def test_fixes_without_an_end_end(tmp_path, rule):
     rule(lambda source, node: Fix((source.replace(node, f"{node.id}x"),)))
     path = write(tmp_path, one="old\n") / "one.py"
-    fix(path)
+    report = fix(path)
     assert path.read_text() == f"old{'x' * fixing._MOST_ROUNDS}\n"
+    assert [(each.reason[:26], each.is_error) for each in report.skipped] == [("was not fixed to the end: ", True)]
+
+
+def test_fixes_that_undo_each_other_end_at_once(tmp_path, rule):
+    other = {"old_a": "old_b", "old_b": "old_c", "old_c": "old_a"}
+    rule(lambda source, node: Fix((source.replace(node, other[node.id]),)))
+    path = write(tmp_path, one="old_a\n") / "one.py"
+    report = fix(path)
+    assert path.read_text() == "old_c\n"
+    assert len(report.fixed[0].codes) == 2
+    assert report.skipped[0].is_error
+
+
+def test_a_long_chain_of_calls_is_fixed_to_its_end(tmp_path):
+    text = f"import torch\n\n\ndef f(t: torch.Tensor):\n    return t{'.clone().detach()' * 60}\n"
+    path = write(tmp_path, one=text) / "one.py"
+    report = fix(path)
+    first = path.read_text()
+    assert report.skipped == ()
+    assert (fix(path).fixed, path.read_text()) == ((), first)
 
 
 def test_an_unsafe_fix_is_made_only_if_that_is_wanted_and_tells_what_may_change(tmp_path, rule):
