@@ -33,8 +33,14 @@ class Checked:
     faults: tuple[tuple[str, Exception], ...] = ()
 
 
-def check(source: Source, codes: frozenset[str], project: Project) -> Checked:
+def check(source: Source, codes: frozenset[str], project: Project, *, noqa: bool = True) -> Checked:
     """What the rules for `codes` find in a source.
+
+    Args:
+        source: to check.
+        codes: that are looked for.
+        project: finds what it imports.
+        noqa: whether `# noqa` silences too, beside our own comments.
 
     Raises:
         NotReadError: it cannot be parsed, or is nested too deeply.
@@ -47,7 +53,7 @@ def check(source: Source, codes: frozenset[str], project: Project) -> Checked:
     findings, faults = _run_rules(source, codes, project)
     if not findings and not names_codes(text):
         return Checked((), (), tuple(faults))
-    comments = find_comments(text, noqa=True)
+    comments = find_comments(text, noqa=noqa)
     left, used = _silence(findings, comments)
     unused = ((comment, _why_unused(comment, used.get(comment, set()), codes)) for comment in comments)
     return Checked(tuple(_each_place_once(left)), tuple(each for each in unused if each[1]), tuple(faults))

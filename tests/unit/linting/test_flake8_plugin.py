@@ -36,6 +36,11 @@ def test_findings_are_told_with_columns_from_0():
     assert rows(flake8_plugin.Hazards) == []
 
 
+def test_noqa_is_left_to_flake8():
+    text = TEXT.replace("# torchcopy: ignore", "# noqa: TC203")
+    assert rows(flake8_plugin.Waste, text) == [(2, 8, "TC203"), (3, 14, "TC203")]  # for --disable-noqa
+
+
 def test_only_idioms_are_off():
     off = [
         getattr(each, "off_by_default", False)
@@ -51,7 +56,7 @@ def test_the_plugin_is_part_of_what_is_told():
 
 
 def test_what_is_nested_too_deeply_is_left_to_flake8(monkeypatch):
-    def deep(*_):
+    def deep(*_, **__):
         raise flake8_plugin.NotReadError("is nested too deeply to be checked")
 
     monkeypatch.setattr(flake8_plugin, "check", deep)
