@@ -31,7 +31,7 @@ class _Family:
     def run(self) -> Iterator[_Row]:
         """Line, column from 0, text and plugin of each finding."""
         try:
-            found = check(self._source, self.codes, _PROJECT, noqa=False).findings  # flake8 reads `# noqa` itself
+            found = check(self._source, self.codes, _PROJECT, noqa=False).findings  # flake8 does that itself
         except NotReadError:  # flake8 tells of files that cannot be parsed
             return
         for finding in found:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+import dataclasses
 from collections.abc import Sequence
 
 from ..semantics.codes.comments import SilencingComment
@@ -14,7 +16,70 @@ from .source import Source
 _MOST_CHARACTERS = 20_000_000  # a tree takes some hundred bytes for each
 
 
-class PythonFile:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of the source as the file has it.
+
+    Attributes:
+        line: from 1, in the cell for a notebook.
+        text: without its end.
+        file_line: the line of the file.
+        cell: the number of the cell; 0 in a file of Python.
+    """
+
+    line: int
+    text: str
+    file_line: int
+    cell: int = 0
+
+
+class _File(abc.ABC):
+    """What both kinds have in common: how findings and comments are placed, given where each line stands."""
+
+    path: str
+    source: Source
+
+    @abc.abstractmethod
+    def _line(self, line: int) -> _Line:
+        """Where a line of the source stands."""
+
+    @abc.abstractmethod
+    def can_apply(self, edits: Sequence[Edit]) -> bool:
+        """Whether edits of the source can be written back."""
+
+    def place(self, finding: Finding) -> PlacedFinding:
+        """The finding with what is known of the file: in a notebook with its cell and its line there."""
+        at = self._line(finding.line)
+        fix = finding.fix if finding.fix is not None and self.can_apply(finding.fix.edits) else None
+        return PlacedFinding(
+            code=finding.code,
+            message=finding.message,
+            path=self.path,
+            line=at.line,
+            column=finding.column,
+            end_line=at.line + finding.end_line - finding.line,
+            end_column=finding.end_column,
+            text=at.text,
+            cell=at.cell,
+            file_line=at.file_line,
+            fixable=fix is not None,
+            safe=fix is None or fix.safe,
+            note="" if fix is None else fix.note,
+            also=tuple(self._place(role, line) for role, line in finding.also),
+        )
+
+    def _place(self, role: str, line: int) -> Place:
+        at = self._line(line)
+        return Place(role, at.line, at.text, at.cell)
+
+    def place_comment(self, comment: SilencingComment, reason: str) -> UnusedComment:
+        """The comment with what is known of the file."""
+        at = self._line(comment.line)
+        text = comment.text[comment.column - 1 : comment.end_column - 1]
+        return UnusedComment(self.path, at.line, comment.column, text, at.cell, reason)
+
+
+class PythonFile(_File):
     """A file of Python."""
 
     def __init__(self, path: str, file: TextFile) -> None:
@@ -22,33 +87,12 @@ class PythonFile:
         self._file = file
         self.source = Source(path, file.text)
 
+    def _line(self, line: int) -> _Line:
+        return _Line(line, self.source.line_at(line), line)
+
     def broken_parts(self) -> list[SkippedFile]:
         """Parts that cannot be checked while the rest can: a Python file is one part."""
         return []
-
-    def place(self, finding: Finding) -> PlacedFinding:
-        """The finding with what is known of the file."""
-        line_at = self.source.line_at
-        return PlacedFinding(
-            code=finding.code,
-            message=finding.message,
-            path=self.path,
-            line=finding.line,
-            column=finding.column,
-            end_line=finding.end_line,
-            end_column=finding.end_column,
-            text=line_at(finding.line),
-            file_line=finding.line,
-            fixable=finding.fix is not None,
-            safe=finding.fix is None or finding.fix.safe,
-            note="" if finding.fix is None else finding.fix.note,
-            also=tuple(Place(role, line, line_at(line)) for role, line in finding.also),
-        )
-
-    def place_comment(self, comment: SilencingComment, reason: str) -> UnusedComment:
-        """The comment with what is known of the file."""
-        text = comment.text[comment.column - 1 : comment.end_column - 1]
-        return UnusedComment(self.path, comment.line, comment.column, text, reason=reason)
 
     def can_apply(self, edits: Sequence[Edit]) -> bool:
         """Whether edits of the source can be written back."""
@@ -65,59 +109,32 @@ class PythonFile:
 
     def encode(self) -> bytes:
         """The bytes of the file."""
-        return self._file.mark + self.source.text.encode("utf-8")
+        return self._file.encode()
 
     def changes_from(self, before: PythonFile) -> tuple[FixedText, ...]:
         """What has become of the file that it was."""
         return (FixedText(before.encode().decode(), self.encode().decode()),)  # with the mark: `patch` counts it
 
 
-class NotebookFile:
+class NotebookFile(_File):
     """A notebook."""
 
     def __init__(self, path: str, file: TextFile) -> None:
         self.path = path
-        self._mark = file.mark
+        self._file = file
         self._notebook = Notebook(file.text)
         self.source = Source(path, self._notebook.text)
+
+    def _line(self, line: int) -> _Line:
+        cell = self._notebook.cell_of(line)
+        start = self.source.line_starts[line - 1] - cell.start
+        length = len(self.source.line_at(line))  # as in the cell, where IPython's syntax is in place of blanks
+        own = line - cell.first_line + 1
+        return _Line(own, cell.text[start : start + length], self._notebook.file_line(cell, own), cell.number)
 
     def broken_parts(self) -> list[SkippedFile]:
         """The cells that cannot be checked."""
         return [SkippedFile(self.path, str(why), why.line, number) for number, why in self._notebook.broken]
-
-    def place(self, finding: Finding) -> PlacedFinding:
-        """The finding with its cell and its line there."""
-        cell = self._notebook.cell_of(finding.line)
-        line = finding.line - cell.first_line + 1
-        fix = finding.fix if finding.fix is not None and self._notebook.can_apply(finding.fix.edits) else None
-        return PlacedFinding(
-            code=finding.code,
-            message=finding.message,
-            path=self.path,
-            line=line,
-            column=finding.column,
-            end_line=finding.end_line - cell.first_line + 1,
-            end_column=finding.end_column,
-            text=cell.line_at(line),
-            cell=cell.number,
-            file_line=self._notebook.file_line(cell, line),
-            fixable=fix is not None,
-            safe=fix is None or fix.safe,
-            note="" if fix is None else fix.note,
-            also=tuple(self._place(role, line) for role, line in finding.also),
-        )
-
-    def _place(self, role: str, line: int) -> Place:
-        cell = self._notebook.cell_of(line)
-        line = line - cell.first_line + 1
-        return Place(role, line, cell.line_at(line), cell.number)
-
-    def place_comment(self, comment: SilencingComment, reason: str) -> UnusedComment:
-        """The comment with its cell and its line there."""
-        cell = self._notebook.cell_of(comment.line)
-        text = comment.text[comment.column - 1 : comment.end_column - 1]
-        line = comment.line - cell.first_line + 1
-        return UnusedComment(self.path, line, comment.column, text, cell.number, reason)
 
     def can_apply(self, edits: Sequence[Edit]) -> bool:
         """Whether edits of the source can be written back."""
@@ -125,11 +142,11 @@ class NotebookFile:
 
     def apply(self, edits: Sequence[Edit]) -> NotebookFile:
         """The notebook after edits that do not overlap."""
-        return NotebookFile(self.path, TextFile(self._notebook.apply(edits), self._mark))
+        return NotebookFile(self.path, TextFile(self._notebook.apply(edits), self._file.mark))
 
     def encode(self) -> bytes:
         """The bytes of the file."""
-        return self._mark + self._notebook.raw.encode("utf-8", "surrogatepass")
+        return self._file.encode()
 
     def changes_from(self, before: NotebookFile) -> tuple[FixedText, ...]:
         """The cells that have changed, by their numbers."""

@@ -43,9 +43,9 @@ class TextFile:
     text: str
     mark: bytes = b""
 
-    def encode(self, text: str) -> bytes:
-        """Other text, as the file would have it."""
-        return self.mark + text.encode("utf-8")
+    def encode(self) -> bytes:
+        """The bytes of the file."""
+        return self.mark + self.text.encode("utf-8")
 
 
 def read_bytes(path: str) -> bytes:

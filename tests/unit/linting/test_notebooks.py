@@ -30,6 +30,18 @@ def test_a_finding_names_the_cell_and_its_line(tmp_path):
     assert path.read_text().splitlines()[found.file_line - 1].strip() == json.dumps(BAD)
 
 
+def test_each_finding_has_the_line_of_the_file_where_it_stands(tmp_path):
+    lines = [f"%time x{number} = t.clone().detach()\n" for number in range(30)]
+    cells = ["".join(lines[:10]), "import torch\n", "\n" + "".join(lines[10:20]), ["".join(lines[20:])]]
+    path = make(tmp_path, notebook(*cells))
+    in_file = path.read_text().splitlines()
+    found = run(path).findings
+    assert [each.text for each in found] == [line.rstrip("\n") for line in lines]
+    assert [each.cell for each in found] == [1] * 10 + [3] * 10 + [4] * 10
+    assert all(json.dumps(each.text)[1:-1] in in_file[each.file_line - 1] for each in found)
+    assert len({each.file_line for each in found}) == 21  # all of the last cell are on one line
+
+
 @pytest.mark.parametrize(
     "cell",
     [

@@ -5,7 +5,9 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
+import itertools
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 from ..findings import Edit
@@ -35,11 +37,6 @@ class Cell:
     start: int
     first_line: int
 
-    def line_at(self, line: int) -> str:
-        """The text of a line of it, from 1."""
-        starts = [*line_starts(self.text), len(self.text)]
-        return self.text[starts[line - 1] : starts[line]].rstrip("\r\n") if 0 < line < len(starts) else ""
-
 
 class Notebook:
     """A notebook whose kernel speaks Python.
@@ -60,6 +57,7 @@ class Notebook:
         self.raw = raw
         self.cells: list[Cell] = []
         self.broken: list[tuple[int, NotReadError]] = []
+        self._lines_seen: dict[int, list[int]] = {}  # of a cell: how many end up to the end of each string
         found = read_notebook(raw)
         _check_language(found.fields.get("metadata"))
         start, line = 0, 1
@@ -88,14 +86,17 @@ class Notebook:
 
     def file_line(self, cell: Cell, line: int) -> int:
         """The line of the file where line `line` of a cell stands."""
-        lines_seen = 0
-        start = 0
-        for string in cell.strings:
-            start = string.start
-            lines_seen += string.value.count("\n")
-            if lines_seen >= line:
-                break
-        return self.raw.count("\n", 0, start) + 1
+        lines = self._lines_seen.get(cell.number)
+        if lines is None:
+            ends = itertools.accumulate(string.value.count("\n") for string in cell.strings)
+            lines = self._lines_seen[cell.number] = list(ends)
+        at = min(bisect.bisect_left(lines, line), len(lines) - 1)
+        start = cell.strings[at].start if cell.strings else 0
+        return bisect.bisect_right(self._raw_line_starts, start)
+
+    @functools.cached_property
+    def _raw_line_starts(self) -> list[int]:
+        return [0, *(found.end() for found in re.finditer("\n", self.raw))]
 
     def can_apply(self, edits: Iterable[Edit]) -> bool:
         """Whether edits of `text` stay inside of cells and off what only IPython knows."""
