@@ -20,12 +20,11 @@ _MOST_KEPT = 48  # parsed files; a file of a thousand lines takes some 2 MB
 _MOST_BYTES = 1_500_000
 _HIGHEST_CLIMB = 8  # folders up, in search of where absolute imports begin
 _INSTALLED = ("site-packages", "dist-packages")
-_LIBRARIES = frozenset(
+_NEVER_OWN = frozenset(  # a project may be torchvision itself, and is none of these: no folder is searched for them
     """
-    torch numpy scipy pandas sklearn matplotlib transformers lightning pytorch_lightning torchvision torchaudio
-    tensorflow jax PIL cv2 tqdm os sys re math copy time typing collections itertools functools random json pickle
-    pathlib logging argparse abc dataclasses warnings datetime inspect types enum operator contextlib io string
-    subprocess threading multiprocessing queue shutil glob csv struct hashlib tempfile traceback unittest pytest
+    torch os sys re math copy time typing collections itertools functools random json pickle pathlib logging
+    argparse abc dataclasses warnings datetime inspect types enum operator contextlib io string subprocess threading
+    multiprocessing queue shutil glob csv struct hashlib tempfile traceback unittest pytest
     """.split()
 )
 
@@ -88,7 +87,7 @@ def module_path(module: str, folder: str) -> str | None:
         for _ in range(dots - 1):
             folder = os.path.dirname(folder)
         return _below(folder, parts)
-    if not parts or parts[0] in _LIBRARIES:
+    if not parts or parts[0] in _NEVER_OWN:
         return None
     for _ in range(_HIGHEST_CLIMB):
         own = os.path.basename(folder)

@@ -371,3 +371,12 @@ def test_runs_at_the_same_time_find_the_same(run, folder):
         thread.join()
     assert [len(report.findings) for report in reports] == [40] * 6
     assert run(folder).files_cached == 40
+
+
+@pytest.mark.parametrize("name", ["torchvision", "lightning", "transformers"])
+def test_a_project_that_is_a_library_itself_finds_its_own_modules(name, tmp_path):
+    package = tmp_path / name
+    (package / "models").mkdir(parents=True)
+    (package / "layers.py").write_text("")
+    assert module_path(f"{name}.layers", str(package / "models")) == str(package / "layers.py")
+    assert module_path(name, str(tmp_path / "site-packages")) is None
