@@ -70,11 +70,6 @@ class SettingsFinder:
         self._ignore = frozenset() if ignore is None else _codes(ignore, "`--ignore`")
         self._known: dict[str, Settings] = {}
 
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether the options name codes: what is found then is not all that there is."""
-        return self._select is not None or bool(self._ignore)
-
     def of_folder(self, folder: str) -> Settings:
         """The settings for the files right in the folder at the absolute path `folder`.
 
@@ -129,13 +124,16 @@ def _read(path: str) -> dict[str, Any] | None:
         table: Any = tomllib.loads(content.decode("utf-8"))
     except ValueError as error:  # TOMLDecodeError, UnicodeDecodeError
         raise InputError(f"{path} cannot be read: {error}") from error
+    name = ""
     for key in ("tool", "torchcopy", "lint"):
-        table = table.get(key) if isinstance(table, dict) else None
+        table = table.get(key)
         if table is None:
             return None
-    if not isinstance(table, dict):
-        raise InputError(f"{path}: `tool.torchcopy.lint` is a table; got {table!r}")
-    return table
+        name = f"{name}.{key}".lstrip(".")
+        if not isinstance(table, dict):
+            raise InputError(f"{path}: `{name}` is a table; got {table!r}")
+    settings: dict[str, Any] = table
+    return settings
 
 
 def _check_keys(table: dict[str, Any], where: str) -> None:

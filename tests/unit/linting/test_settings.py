@@ -1,5 +1,7 @@
 """Which files are checked for which codes."""
 
+import re
+
 import pytest
 from lint_files import BAD, run, write
 
@@ -132,9 +134,17 @@ def test_settings_that_may_not_be_opened_are_refused(tmp_path, monkeypatch):
         run(tmp_path)
 
 
-def test_a_table_that_is_none(tmp_path):
-    (tmp_path / "pyproject.toml").write_text("[tool.torchcopy]\nlint = 3\n")
-    with pytest.raises(InputError, match=r"`tool\.torchcopy\.lint` is a table; got 3"):
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("[tool.torchcopy]\nlint = 3\n", "tool.torchcopy.lint"),
+        ("[tool]\ntorchcopy = 3\n", "tool.torchcopy"),
+        ("tool = 3  # torchcopy\n", "tool"),
+    ],
+)
+def test_a_table_that_is_none(text, name, tmp_path):
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(InputError, match=rf"`{re.escape(name)}` is a table; got 3"):
         run(tmp_path)
 
 
