@@ -25,6 +25,8 @@ def replace_file(path: str, before: bytes, after: bytes) -> None:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(after)
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may leave an empty file in place of the old one
         shutil.copymode(target, temporary)
         with contextlib.suppress(OSError):  # another's file, in a shared folder
             status = target.stat()

@@ -214,8 +214,11 @@ def test_git_applies_the_diff(name, before, after, lint):
 def test_the_pattern_for_visual_studio_code_reads_what_is_printed(lint):
     page = (Path(__file__).parents[3] / "docs" / "lint.md").read_text(encoding="utf-8")
     tasks = json.loads(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1])
-    matcher = tasks["tasks"][0]["problemMatcher"]["pattern"]
-    _, out, _ = lint("--output-format", "github", bad=BAD)
+    (task,) = tasks["tasks"]
+    matcher = task["problemMatcher"]["pattern"]
+    assert (task["type"], task["command"], task["args"][0]) == ("process", "torchcopy", "lint")
+
+    _, out, _ = lint(*(each.replace("${file}", "bad.py") for each in task["args"][1:]), bad=BAD)
     found = re.match(matcher["regexp"], out.strip())
     told = {key: found[matcher[key]] for key in ("severity", "file", "line", "column", "code", "message")}
     assert told.pop("message") == "`clone().detach()` records a node for nothing: detach first"

@@ -96,6 +96,26 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_is_written_is_on_the_disk_before_it_replaces_the_file(tmp_path, monkeypatch):
+    path = write(tmp_path, one=BAD) / "one.py"
+    synced = []
+
+    def fsync(handle):
+        synced.append((os.fstat(handle).st_size, path.read_text()))
+
+    monkeypatch.setattr("os.fsync", fsync)
+    fix(path)
+    assert synced == [(len(GOOD), BAD)]
+    assert path.read_text() == GOOD
+
+
+def test_other_names_of_a_file_keep_what_it_was(tmp_path):
+    path = write(tmp_path, one=BAD) / "one.py"
+    (tmp_path / "other.txt").hardlink_to(path)
+    fix(path)
+    assert (path.read_text(), (tmp_path / "other.txt").read_text()) == (GOOD, BAD)
+
+
 def test_a_silenced_finding_is_not_fixed(tmp_path):
     text = BAD.replace("detach()", "detach()  # torchcopy: ignore[TC203]")
     path = write(tmp_path, one=text) / "one.py"
