@@ -17,10 +17,10 @@ from pathlib import Path
 
 import torch
 
+from torchcopy.linting.fix_options import FixOptions
 from torchcopy.linting.one_file import check_file
 from torchcopy.linting.project import Project
 from torchcopy.linting.settings import DEFAULT_CODES
-from torchcopy.linting.wish import Wish
 
 FOLDER = Path(__file__).parent / "fixtures" / "lint"
 FILES = sorted(FOLDER.glob("TC[0-9]*/**/*.py"))
@@ -49,12 +49,12 @@ def marks(path):
 
 def findings(path):
     """What is found in a file, and nothing else may have happened."""
-    return findings_at(path, code_of(path), Wish())
+    return findings_at(path, code_of(path), FixOptions())
 
 
-def findings_at(path, code, wish):
+def findings_at(path, code, fix_options):
     """The same in a file that lies elsewhere, for a fixture's code; its fixes are made."""
-    result, _ = check_file(str(path), DEFAULT_CODES | {code}, Project(), wish)
+    result, _ = check_file(str(path), DEFAULT_CODES | {code}, Project(), fix_options)
     assert result.skipped == ()
     return result
 

@@ -75,8 +75,8 @@ def lint(
     """
     del debug  # read where errors are handled
     from .._errors import InputError
+    from ..linting.fix_options import FixOptions
     from ..linting.running import lint as run
-    from ..linting.wish import Wish
 
     if output_format not in _FORMATS:
         raise InputError(f"`--output-format {output_format}`: there are {', '.join(_FORMATS)}")
@@ -91,7 +91,7 @@ def lint(
         paths if paths else ["."],
         select=split_commas(select),
         ignore=split_commas(ignore),
-        wish=Wish("shown" if diff else "written" if fix else "none", unsafe_fixes),
+        fix_options=FixOptions("shown" if diff else "written" if fix else "none", unsafe_fixes),
         cache=not no_cache,
         force_exclude=force_exclude,
     )

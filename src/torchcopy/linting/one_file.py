@@ -7,30 +7,34 @@ import dataclasses
 from .._errors import InputError
 from .checking import Checked, check
 from .documents import Document, open_document
+from .fix_options import FixOptions
 from .fixing import fix
 from .project import Project
 from .reading import NotReadError, read_bytes
 from .records import FileResult, SkippedFile
-from .wish import Wish
 from .writing import replace_file
 
 
-def check_file(path: str, codes: frozenset[str], project: Project, wish: Wish) -> tuple[FileResult, bytes | None]:
+def check_file(
+    path: str, codes: frozenset[str], project: Project, fix_options: FixOptions
+) -> tuple[FileResult, bytes | None]:
     """What is found in the file at the absolute `path`, and the bytes that it was found in."""
     content: bytes | None = None
     try:
         content = read_bytes(path)
-        return _check(path, content, codes, project, wish), content
+        return _check(path, content, codes, project, fix_options), content
     except NotReadError as error:
         return FileResult(skipped=(SkippedFile(path, str(error), error.line),), is_read=False), content
 
 
-def _check(path: str, content: bytes, codes: frozenset[str], project: Project, wish: Wish) -> FileResult:
+def _check(
+    path: str, content: bytes, codes: frozenset[str], project: Project, fix_options: FixOptions
+) -> FileResult:
     document = open_document(path, content)
-    if wish.fixes == "none":
+    if fix_options.fixes == "none":
         return _result(document, check(document.source, codes, project))
-    fixed = fix(document, codes, project, unsafe=wish.unsafe)
-    if fixed.record is not None and wish.fixes == "written":
+    fixed = fix(document, codes, project, unsafe=fix_options.unsafe)
+    if fixed.record is not None and fix_options.fixes == "written":
         try:
             replace_file(path, content, fixed.document.encode())
         except InputError as error:

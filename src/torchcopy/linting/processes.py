@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .files import FileToCheck
+from .fix_options import FixOptions
 from .one_file import check_file
 from .project import Project
 from .reading import digest_of
 from .records import FileResult, SkippedFile
-from .wish import Wish
 
 _WORTH_A_PROCESS = 400_000  # bytes of source: what one process checks in some tenths of a second
 _IN_CHUNK = 150_000
@@ -49,8 +49,8 @@ class CheckedFile:
 class Worker:
     """Checks files one after the other, in one process."""
 
-    def __init__(self, wish: Wish) -> None:
-        self._wish = wish
+    def __init__(self, fix_options: FixOptions) -> None:
+        self._fix_options = fix_options
         self._project = Project()
         self._bytes = 0
 
@@ -65,7 +65,7 @@ class Worker:
             status = os.stat(file.path)
         except OSError:
             status = None
-        result, content = check_file(file.path, file.codes, self._project, self._wish)
+        result, content = check_file(file.path, file.codes, self._project, self._fix_options)
         self._bytes += file.size
         if self._bytes > _COLLECTED_AFTER and not gc.isenabled():
             self._bytes = 0
@@ -74,20 +74,22 @@ class Worker:
         return CheckedFile(file, result, digest, status, seen, self._project.lookups, self._project.digests)
 
 
-def check_files(files: Sequence[FileToCheck], wish: Wish, processes: int | None = None) -> Iterator[CheckedFile]:
+def check_files(
+    files: Sequence[FileToCheck], fix_options: FixOptions, processes: int | None = None
+) -> Iterator[CheckedFile]:
     """What is found in each file, in any order.
 
     Args:
         files: to check.
-        wish: what is done about what is found.
+        fix_options: what is done about what is found.
         processes: at most as many; None for as many as there are processors.
     """
     total = sum(file.size for file in files)
     wanted = min(processes or _processors(), 1 + total // _WORTH_A_PROCESS, len(files))
     if wanted <= 1:
-        yield from _in_this_process(files, wish)
+        yield from _in_this_process(files, fix_options)
     else:
-        yield from _in_processes(files, wish, wanted)
+        yield from _in_processes(files, fix_options, wanted)
 
 
 def _processors() -> int:
@@ -96,8 +98,8 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _in_this_process(files: Sequence[FileToCheck], wish: Wish) -> Iterator[CheckedFile]:
-    worker = Worker(wish)
+def _in_this_process(files: Sequence[FileToCheck], fix_options: FixOptions) -> Iterator[CheckedFile]:
+    worker = Worker(fix_options)
     enabled = gc.isenabled()
     gc.disable()  # trees are many objects; they are collected after each few megabytes
     try:
@@ -108,12 +110,12 @@ def _in_this_process(files: Sequence[FileToCheck], wish: Wish) -> Iterator[Check
             gc.enable()
 
 
-def _in_processes(files: Sequence[FileToCheck], wish: Wish, processes: int) -> Iterator[CheckedFile]:
+def _in_processes(files: Sequence[FileToCheck], fix_options: FixOptions, processes: int) -> Iterator[CheckedFile]:
     from concurrent.futures import as_completed
     from concurrent.futures.process import BrokenProcessPool
 
     left = {file.path: file for file in files}
-    pool = _pool(processes, wish)
+    pool = _pool(processes, fix_options)
     try:
         waiting = [pool.submit(_check_in_worker, chunk) for chunk in _chunks(files)]
         for future in as_completed(waiting):
@@ -127,14 +129,14 @@ def _in_processes(files: Sequence[FileToCheck], wish: Wish, processes: int) -> I
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
-    yield from _one_by_one(list(left.values()), wish)
+    yield from _one_by_one(list(left.values()), fix_options)
 
 
-def _one_by_one(files: Sequence[FileToCheck], wish: Wish) -> Iterator[CheckedFile]:
+def _one_by_one(files: Sequence[FileToCheck], fix_options: FixOptions) -> Iterator[CheckedFile]:
     """The rest after a process has died, each alone: the one that kills its process is told."""
     from concurrent.futures.process import BrokenProcessPool
 
-    pool = _pool(1, wish)
+    pool = _pool(1, fix_options)
     for file in files:
         try:
             yield from pool.submit(_check_in_worker, [file]).result()
@@ -142,17 +144,17 @@ def _one_by_one(files: Sequence[FileToCheck], wish: Wish) -> Iterator[CheckedFil
             skipped = SkippedFile(file.path, "ends the process that reads it", is_error=True)
             yield CheckedFile(file, FileResult(skipped=(skipped,), is_read=False))
             pool.shutdown(cancel_futures=True)
-            pool = _pool(1, wish)
+            pool = _pool(1, fix_options)
     pool.shutdown()
 
 
-def _pool(processes: int, wish: Wish) -> Any:
+def _pool(processes: int, fix_options: FixOptions) -> Any:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     forks = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if forks else "spawn")
-    return ProcessPoolExecutor(processes, mp_context=context, initializer=_start_worker, initargs=(wish,))
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=_start_worker, initargs=(fix_options,))
 
 
 def _chunks(files: Sequence[FileToCheck]) -> Iterator[list[FileToCheck]]:
@@ -171,13 +173,13 @@ def _chunks(files: Sequence[FileToCheck]) -> Iterator[list[FileToCheck]]:
 _worker: Worker | None = None
 
 
-def _start_worker(wish: Wish) -> None:
+def _start_worker(fix_options: FixOptions) -> None:
     import signal
 
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is told to all; the first process ends the others
     gc.disable()
-    _worker = Worker(wish)
+    _worker = Worker(fix_options)
 
 
 def _check_in_worker(files: list[FileToCheck]) -> list[CheckedFile]:

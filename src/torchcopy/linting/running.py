@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from .cache import Cache
 from .files import FileToCheck, find_files
+from .fix_options import FixOptions
 from .project import module_path
 from .records import FileResult, FixedFile, LintReport, PlacedFinding, SkippedFile, UnusedComment
 from .result_texts import as_text, from_text
 from .settings import SettingsFinder
-from .wish import Wish
 
 if TYPE_CHECKING:
     from .processes import CheckedFile
@@ -26,7 +26,7 @@ def lint(
     *,
     select: Sequence[str] | None = None,
     ignore: Sequence[str] | None = None,
-    wish: Wish | None = None,
+    fix_options: FixOptions | None = None,
     cache: bool = True,
     cache_folder: str | None = None,
     processes: int | None = None,
@@ -38,7 +38,7 @@ def lint(
         paths: files and folders.
         select: codes or beginnings of codes that are looked for, in place of those of the settings.
         ignore: codes that are not looked for, beside those of the settings.
-        wish: which fixes are made, and whether they are written.
+        fix_options: which fixes are made, and whether they are written.
         cache: whether what an earlier run has found is taken, and what this one finds is kept.
         cache_folder: where; None for where caches of this user are.
         processes: at most as many; None for as many as there are processors.
@@ -47,7 +47,7 @@ def lint(
     Raises:
         InputError: a path, a code or the settings cannot be used. Nothing was written.
     """
-    wish = wish or Wish()
+    fix_options = fix_options or FixOptions()
     module_path.cache_clear()  # files may have come and gone since an earlier run in this process
     finder = SettingsFinder(select=select, ignore=ignore)
     files, folders = find_files(paths, finder, force_exclude=force_exclude)
@@ -55,9 +55,9 @@ def lint(
     store = Cache(cache_folder) if cache else None
     if store is not None:
         store.load([file.path for file in files])
-        known = {file.path: result for file in files if (result := _known(store, file, wish)) is not None}
+        known = {file.path: result for file in files if (result := _known(store, file, fix_options)) is not None}
     results = dict(known)
-    checked = _check([file for file in files if file.path not in known], wish, processes)
+    checked = _check([file for file in files if file.path not in known], fix_options, processes)
     for each in checked:
         results[each.file.path] = each.result
         if store is not None and _is_worth_keeping(each.result):
@@ -69,12 +69,12 @@ def lint(
     return _report([results[file.path] for file in files], folders, cached=len(known))
 
 
-def _check(files: list[FileToCheck], wish: Wish, processes: int | None) -> list[CheckedFile]:
+def _check(files: list[FileToCheck], fix_options: FixOptions, processes: int | None) -> list[CheckedFile]:
     if not files:
         return []
     from .processes import check_files  # and the rules, which take as long to load as some files to check
 
-    return list(check_files(files, wish, processes))
+    return list(check_files(files, fix_options, processes))
 
 
 def _keep(store: Cache, each: CheckedFile) -> None:
@@ -88,13 +88,13 @@ def _is_worth_keeping(result: FileResult) -> bool:
     return result.fixed is None and not any(each.is_error for each in result.skipped)
 
 
-def _known(store: Cache, file: FileToCheck, wish: Wish) -> FileResult | None:
+def _known(store: Cache, file: FileToCheck, fix_options: FixOptions) -> FileResult | None:
     """What the cache knows of a file, unless there is something to fix in it."""
     text = store.result(file.path, file.codes)
     result = None if text is None else from_text(text)
-    if result is None or wish.fixes == "none":
+    if result is None or fix_options.fixes == "none":
         return result
-    return None if any(each.fixable and (each.safe or wish.unsafe) for each in result.findings) else result
+    return None if any(each.fixable and (each.safe or fix_options.unsafe) for each in result.findings) else result
 
 
 def _report(results: Sequence[FileResult], folders: Sequence[SkippedFile], cached: int) -> LintReport:

@@ -2,17 +2,17 @@
 
 import json
 
+from torchcopy.linting.fix_options import FixOptions
 from torchcopy.linting.running import lint
-from torchcopy.linting.wish import Wish
 
 BAD = "def keep(t):\n    return t.clone().detach()\n"
 GOOD = "def keep(t):\n    return t.detach().clone()\n"
 
 
-def run(*paths, wish=None, **options):
+def run(*paths, fix_options=None, **options):
     """A run without a cache, in this process."""
     options.setdefault("cache", False)
-    return lint([str(path) for path in paths], wish=wish, processes=1, **options)
+    return lint([str(path) for path in paths], fix_options=fix_options, processes=1, **options)
 
 
 def write(folder, **texts):
@@ -27,7 +27,7 @@ def places(report):
 
 
 def fix(path, *, unsafe=False):
-    return run(path, wish=Wish("written", unsafe))
+    return run(path, fix_options=FixOptions("written", unsafe))
 
 
 def notebook(*cells, language="python", indent=1, **dumping):

@@ -15,11 +15,11 @@ from lint_files import BAD, GOOD, fix, places, write
 
 from torchcopy.linting import processes
 from torchcopy.linting.cache import Cache
+from torchcopy.linting.fix_options import FixOptions
 from torchcopy.linting.project import module_path
 from torchcopy.linting.reading import digest_of
 from torchcopy.linting.result_texts import from_text
 from torchcopy.linting.running import lint
-from torchcopy.linting.wish import Wish
 
 IMPORTING = "from helper import shrink\n\n\ndef f(x):\n    return shrink(x).clone().detach()\n"
 
@@ -122,7 +122,7 @@ def test_modules_that_import_each_other_end(run, folder):
 def test_what_can_be_fixed_is_checked_anew_to_be_fixed(run, folder):
     path = write(folder, one=BAD, two=GOOD) / "one.py"
     run(folder)
-    report = run(folder, wish=Wish("written"))
+    report = run(folder, fix_options=FixOptions("written"))
     assert path.read_text() == GOOD
     assert (report.files_cached, len(report.fixed)) == (1, 1)
     assert run(folder).findings == ()

@@ -5,10 +5,10 @@ import warnings
 import pytest
 import torch
 
+from torchcopy.linting.fix_options import FixOptions
 from torchcopy.linting.one_file import check_file
 from torchcopy.linting.project import Project
 from torchcopy.linting.settings import DEFAULT_CODES
-from torchcopy.linting.wish import Wish
 
 BASE = torch.arange(120.0).reshape(2, 3, 4, 5)
 TENSORS = {
@@ -49,7 +49,7 @@ def mended(expression, tmp_path):
     path = tmp_path / "made.py"
     head = "import torch\n\n\ndef make(t: torch.Tensor, device):\n    size = t.size()\n    return "
     path.write_text(f"{head}{expression}\n", encoding="utf-8")
-    check_file(str(path), DEFAULT_CODES, Project(), Wish("written"))
+    check_file(str(path), DEFAULT_CODES, Project(), FixOptions("written"))
     return path.read_text(encoding="utf-8").removeprefix(head).rstrip()
 
 

@@ -9,7 +9,7 @@ from lint_files import BAD, GOOD, fix, places, run, write
 
 from torchcopy.linting import fixing, one_file
 from torchcopy.linting.findings import Edit, Fix
-from torchcopy.linting.wish import Wish
+from torchcopy.linting.fix_options import FixOptions
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_nothing_but_the_fix_changes(before, after, tmp_path):
 
 def test_what_is_only_shown_is_not_written(tmp_path):
     path = write(tmp_path, one=BAD) / "one.py"
-    report = run(path, wish=Wish("shown"))
+    report = run(path, fix_options=FixOptions("shown"))
     assert path.read_text() == BAD
     assert [(text.before, text.after) for text in report.fixed[0].texts] == [(BAD, GOOD)]
 

@@ -3,8 +3,8 @@
 import pytest
 
 import lint_fixtures as fixtures
+from torchcopy.linting.fix_options import FixOptions
 from torchcopy.linting.rules import all_rules
-from torchcopy.linting.wish import Wish
 from torchcopy.semantics.codes import find_code
 
 
@@ -13,10 +13,10 @@ def test_the_example_is_found_and_mended(code, tmp_path):
     before, after = find_code(code).in_source.programs()
     path = tmp_path / "example.py"
     path.write_text(before, encoding="utf-8")
-    found = [each for each in fixtures.findings_at(path, code, Wish()).findings if each.code == code]
+    found = [each for each in fixtures.findings_at(path, code, FixOptions()).findings if each.code == code]
     assert found
     if any(each.fixable for each in found):
-        fixtures.findings_at(path, code, Wish("written", unsafe=True))
+        fixtures.findings_at(path, code, FixOptions("written", unsafe=True))
         assert path.read_text(encoding="utf-8") == after
     path.write_text(after, encoding="utf-8")
-    assert [each for each in fixtures.findings_at(path, code, Wish()).findings if each.code == code] == []
+    assert [each for each in fixtures.findings_at(path, code, FixOptions()).findings if each.code == code] == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import lint_fixtures as fixtures
-from torchcopy.linting.wish import Wish
+from torchcopy.linting.fix_options import FixOptions
 from torchcopy.semantics.codes import find_code
 
 BUGGY = Path(__file__).parents[3] / "examples" / "buggy"
@@ -19,7 +19,7 @@ def code_of(path):
 
 def codes_found(path):
     """The codes found in a program; in its own folder settings would leave it out."""
-    return {each.code for each in fixtures.findings_at(path, code_of(path), Wish()).findings}
+    return {each.code for each in fixtures.findings_at(path, code_of(path), FixOptions()).findings}
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)

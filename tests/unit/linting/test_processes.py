@@ -12,11 +12,11 @@ from lint_files import BAD, write
 from torchcopy.linting import processes
 from torchcopy.linting.checking import check
 from torchcopy.linting.files import FileToCheck
+from torchcopy.linting.fix_options import FixOptions
 from torchcopy.linting.project import Project
 from torchcopy.linting.running import lint
 from torchcopy.linting.settings import DEFAULT_CODES
 from torchcopy.linting.source import Source
-from torchcopy.linting.wish import Wish
 
 LONG = BAD + "# a long comment\n" * 4_000
 
@@ -36,7 +36,7 @@ def test_two_processes_find_what_one_does(folder):
 
 
 def test_fixes_are_written_by_any_of_them(folder):
-    report = lint([str(folder)], cache=False, processes=2, wish=Wish("written"))
+    report = lint([str(folder)], cache=False, processes=2, fix_options=FixOptions("written"))
     assert len(report.fixed) == 16
     assert lint([str(folder)], cache=False, processes=1).findings == ()
 
@@ -78,7 +78,7 @@ def test_chunks_hold_every_file_once(tmp_path):
 
 def test_a_file_that_is_gone_when_its_turn_comes_is_skipped(tmp_path):
     gone = FileToCheck(str(tmp_path / "gone.py"), DEFAULT_CODES, 3)
-    (checked,) = processes.check_files([gone], Wish())
+    (checked,) = processes.check_files([gone], FixOptions())
     assert [each.reason for each in checked.result.skipped] == ["cannot be opened: No such file or directory"]
     assert dataclasses.asdict(checked)["status"] is None
     assert not os.path.lexists(gone.path)

@@ -5,8 +5,8 @@ import ast
 import pytest
 
 import lint_fixtures as fixtures
+from torchcopy.linting.fix_options import FixOptions
 from torchcopy.linting.rules import all_rules
-from torchcopy.linting.wish import Wish
 
 
 @pytest.mark.parametrize("path", fixtures.MARKED, ids=fixtures.name_of)
@@ -30,13 +30,13 @@ def test_fixes(path, tmp_path):
     assert found
     assert all(each.note for each in found if each.fixable and not each.safe)
     if unsafe:
-        fixtures.findings_at(changed, code, Wish("written"))
+        fixtures.findings_at(changed, code, FixOptions("written"))
         assert changed.read_text(encoding="utf-8") == before  # not without the flag
-    made = fixtures.findings_at(changed, code, Wish("written", unsafe)).fixed
+    made = fixtures.findings_at(changed, code, FixOptions("written", unsafe)).fixed
     assert made is not None
     assert changed.read_text(encoding="utf-8") == after
     ast.parse(after)
-    second = fixtures.findings_at(changed, code, Wish("written", unsafe))
+    second = fixtures.findings_at(changed, code, FixOptions("written", unsafe))
     assert second.fixed is None
 
 

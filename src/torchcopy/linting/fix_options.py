@@ -1,4 +1,4 @@
-"""What a run is asked to do about what it finds."""
+"""Which fixes a run makes, and whether it writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Fixes = Literal["none", "shown", "written"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wish:
+class FixOptions:
     """What is to be done about what is found.
 
     Attributes:
