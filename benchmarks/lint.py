@@ -204,9 +204,9 @@ def measure(python: str, package: Sources, sample: Sources, processes: Sequence[
 
 
 def ratios(timings: Sequence[Timing]) -> list[Ratio]:
-    """How many times as many lines a second torchcopy reads: on the package, and on the files of the others.
+    """How many times as many lines a second torchcopy reads, on the package and on the files of the others.
 
-    On these it is slower: its start is a larger part of the time. What has to be reached is measured on the package.
+    On these it is slower: its start is a larger part. What has to be reached is measured on the package.
     """
     by = {(each.tool, each.processes): each.lines_per_second for each in timings}
     counts = sorted({processes for _, processes in by})
