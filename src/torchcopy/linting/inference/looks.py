@@ -29,6 +29,10 @@ _OTHER_CLASSES = (
     "pytorch3d",
     "detectron2",
     "Instances",
+    "oneflow",
+    "paddle",
+    "jittor",
+    "mindspore",
 )
 _OTHER_THINGS = re.compile(
     r"(^|_)(batch|data|td|graph|boxes|box|instances|model|net|network|actor|critic|policy|agent|module|encoder|"
@@ -51,6 +55,8 @@ def looks_like_tensor(facts: FileFacts, node: ast.expr) -> Look:
     at: ast.AST = node
     while True:
         match at:
+            case ast.Call(func=ast.Attribute(attr="detach" | "contiguous", value=below)) if _holds_tensors(below):
+                return ""
             case ast.Call(func=ast.Attribute(attr=name, value=below)) if name in _TENSOR_STEPS:
                 return "" if _has_other_classes(facts) else "known"
             case ast.Call(func=ast.Attribute(attr="cpu" | "cuda" | "to" | "float" | "clone", value=below)):
@@ -68,6 +74,12 @@ def looks_like_tensor(facts: FileFacts, node: ast.expr) -> Look:
             case _:
                 break
     return "likely" if _is_plain(facts, at) else ""
+
+
+def _holds_tensors(node: ast.AST) -> bool:
+    """Whether a name is that of something made of tensors, which may have such methods too: a graph, a batch."""
+    last = (path_of(node) or "").rpartition(".")[2]
+    return bool(_OTHER_THINGS.search(last) or re.match(r"(data|batch|graph|sample)(_|$)", last))
 
 
 def _is_asked(facts: FileFacts, node: ast.expr) -> bool:

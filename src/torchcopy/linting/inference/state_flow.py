@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .flow import Flow
 from .kept_states import Kept, kept_in, thing_of, unwrapped
 from .nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
-from .rounds import is_in_last_round, is_replaced_in_first_round
+from .rounds import is_in_last_round
 from .scopes import Scope
 from .training import module_path, updates
 
@@ -69,7 +69,8 @@ class KeptStates(Flow[State]):
         self.made: dict[str, State] = {}
         self.unknown_uses: list[Use] = []
         self.rebound: dict[str, set[str]] = {}
-        self.read_from_files: set[str] = set()
+        self.refilled: set[str] = set()
+        self.training_lines: set[int] = set()
         self.called: set[str] = set()
         self.trains = False
 
@@ -104,7 +105,7 @@ class KeptStates(Flow[State]):
         return facts
 
     def _assigned(self, targets: list[ast.expr], value: ast.expr, facts: frozenset[State]) -> frozenset[State]:
-        states = [*self._states_of(value, facts)]
+        states = [*self._states_of(value, facts)] if not self._is_copied_next(targets) else []
         pairs: list[tuple[ast.expr, str]] = []
         for target in targets:
             if isinstance(target, ast.Tuple | ast.List):
@@ -118,16 +119,28 @@ class KeptStates(Flow[State]):
             if path is None and isinstance(target, ast.Subscript):
                 base = path_of(target.value)
                 path = None if base is None else f"{base}[*]"
-            if path is None or is_replaced_in_first_round(self.facts, self.scope, path, value):
+            if path is None:
                 continue
-            if isinstance(value, ast.Call) and "load" in called_name(value):
-                self.read_from_files.add(path)
+            if not isinstance(value, ast.Constant):
+                self.refilled.add(path.removesuffix("[*]"))
             for state in states:
                 if state.place.startswith(part):
                     made = dataclasses.replace(state, place=path + state.place[len(part) :])
                     facts |= {made}
                     self.made[made.place] = made
         return facts
+
+    def _is_copied_next(self, targets: list[ast.expr]) -> bool:
+        """Whether the next statement makes a copy of what is bound: `best = copy.deepcopy(best)`."""
+        path, at = path_of(targets[0]), self.facts.statement_of(targets[0])
+        above = self.facts.parent(at) if at is not None else None
+        for block in (getattr(above, field, None) for field in ("body", "orelse", "finalbody")):
+            if isinstance(block, list) and at in block[:-1]:
+                match block[block.index(at) + 1]:
+                    case ast.Assign(targets=[target], value=ast.Call(args=[given]) as call):
+                        is_same = path is not None and path_of(target) == path_of(given) == path
+                        return is_same and called_name(call) in ("deepcopy", "copy_state_dict", "clone_state_dict")
+        return False
 
     def _states_of(self, value: ast.expr, facts: frozenset[State]) -> Iterator[State]:
         """The states in a value, their places being suffixes."""
@@ -217,6 +230,7 @@ class KeptStates(Flow[State]):
         trained = {module for module in modules if updates(self.facts, call, module)}
         if trained:
             self.trains = True
+            self.training_lines.add(call.lineno)
             facts = frozenset(
                 dataclasses.replace(each, is_trained=True) if each.kept.module in trained else each
                 for each in facts
@@ -269,7 +283,7 @@ class KeptStates(Flow[State]):
             for state in known:
                 if state.is_trained:
                     self._report(state, call, "loaded")
-            if not known and not any(_is_in(path, each) for each in self.read_from_files):
+            if not known and not any(_is_in(path, each) for each in self.refilled):
                 since = self.rebound.get(module)
                 made = None if since is None else frozenset(since)
                 self.unknown_uses.append(Use(path, call, module, True, made))
@@ -312,7 +326,16 @@ class KeptStates(Flow[State]):
                 self.unknown_uses.append(Use(path, at, "", False, role=role))
 
     def _report(self, state: State, at: ast.AST, role: str) -> None:
+        if role != "loaded" and self._is_at_once(state, at):
+            return
         self.found.setdefault(state.kept.call, (state.kept, at, role))
+
+    def _is_at_once(self, state: State, at: ast.AST) -> bool:
+        """Whether a state is read in the round that keeps it, and only an earlier one's was trained over."""
+        first, last = state.kept.call.lineno, getattr(at, "lineno", 0)
+        if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
+            return False
+        return not any(first < line < last for line in self.training_lines)
 
 
 def _is_in(place: str, outer: str) -> bool:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .file_facts import FileFacts
 
 _TRAINS = re.compile(
-    r"(^|_)(train(er|ing)?|fit|finetune|learn|optimi[sz]e|update|epoch|do_step|train_?(step|batch|epoch|loop|iter|model))(_|$)"
+    r"(^|_)(train(er|ing)?|fit|finetune|learn|optimi[sz]e|optimi[sz]ation|update|epoch|do_step|train_?(step|batch|epoch|loop|iter|model))(_|$)"
 )
 _TRAINS_NOTHING = re.compile(
     r"eval|valid|test|log|lr|sched|progress|bar|stat|metric|loader|data|meter|print|config|param|mode|set_|get_|is_|"
-    r"best|early|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target"
+    r"best|early|saved|ckpt|checkpoint|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target"
 )
 _TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experiment|client|strategy")
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")

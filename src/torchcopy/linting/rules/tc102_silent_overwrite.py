@@ -61,9 +61,11 @@ def _write(facts: FileFacts, data: ast.Attribute) -> ast.stmt | None:
 
 def _saved(facts: FileFacts, scope: Scope, node: ast.Name, write: ast.stmt) -> str:
     """Why backward needs the tensor: its own operation saved it, or one before the write that it was given to."""
-    for bound in facts.bindings(node):
-        if isinstance(bound.value, ast.Call) and called_name(bound.value) in _SAVES_RESULT:
-            return f"`{called_name(bound.value)}` saved its result"
+    last = facts.last_value(node)
+    earlier = [each.value for each in facts.bindings(node) if getattr(each.node, "lineno", 0) < write.lineno]
+    for value in earlier if last is None else [last]:
+        if isinstance(value, ast.Call) and called_name(value) in _SAVES_RESULT:
+            return f"`{called_name(value)}` saved its result"
     for each in scope.nodes(ast.Name):
         if each.id != node.id or type(each.ctx) is not ast.Load or each.lineno >= write.lineno:
             continue

@@ -91,8 +91,10 @@ class _SharedParameters(Flow[Shared]):
                     self.found.setdefault(shared.node, (shared, each))
 
     def _is_no_read(self, node: ast.expr) -> bool:
-        """Whether a name is only asked whether it is `None`."""
+        """Whether a name is only asked whether it is `None`, or is given other values."""
         above = self.facts.parent(node)
+        if isinstance(above, ast.Attribute) and above.attr == "load_state_dict":
+            return True
         return isinstance(above, ast.Compare) and isinstance(above.ops[0], ast.Is | ast.IsNot)
 
     def _trained(self, call: ast.Call, facts: frozenset[Shared]) -> frozenset[Shared]:
@@ -104,6 +106,8 @@ class _SharedParameters(Flow[Shared]):
             if updates(self.facts, call, module) or (written is not None and module == written)
         }
         if called_name(call) == "load_state_dict" and isinstance(call.func, ast.Attribute):
+            restored = path_of(call.func.value)
+            facts = frozenset(each for each in facts if each.place != restored)
             trained |= modules & {module_path(call.func.value) or ""}
         if not trained:
             return facts
