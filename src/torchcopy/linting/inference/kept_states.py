@@ -44,6 +44,7 @@ class Kept:
         copied_on_gpu: its values went through `.cpu()` or the like.
         optimizer: it is the state of an optimizer.
         alias: where it was kept before, if it is a second name or a shallow copy of that.
+        taken: where it was taken, if that is in a method that `call` calls.
     """
 
     suffix: str
@@ -52,6 +53,7 @@ class Kept:
     copied_on_gpu: bool = False
     optimizer: bool = False
     alias: str = ""
+    taken: ast.expr | None = None
 
 
 def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kept]:
@@ -60,6 +62,8 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
         return []
     if (of := method_call(node, "state_dict")) is not None and isinstance(node, ast.Call):
         return _of_state_dict(facts, node, of)
+    if isinstance(node, ast.Call) and (given := _returned_by_method(facts, node, depth)):
+        return given
     if (inner := unwrapped(facts, node)) is not None:
         found = kept_in(facts, inner, depth + 1)
         return [dataclasses.replace(each, call=node) for each in found]
@@ -90,6 +94,32 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
         case ast.IfExp(body=body, orelse=orelse):
             return kept_in(facts, body, depth + 1) + kept_in(facts, orelse, depth + 1)
     return []
+
+
+def _returned_by_method(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
+    """What another method of the same object returns: the state of `self.model`, or a dict with it."""
+    scope = facts.scope_of(call)
+    if (
+        scope.owner is None
+        or not isinstance(call.func, ast.Attribute)
+        or path_of(call.func.value) != scope.self_name
+    ):
+        return []
+    method = next((each for each in scope.owner.inner if each.name == call.func.attr), None)
+    if method is None or method.self_name != scope.self_name or method is scope:
+        return []
+    found: list[Kept] = []
+    for returned in method.nodes(ast.Return):
+        value = returned.value
+        if isinstance(value, ast.Name):
+            value = facts.last_value(value)
+        if isinstance(value, ast.Call | ast.Dict | ast.DictComp):
+            found += [
+                dataclasses.replace(each, call=call, taken=each.call)
+                for each in kept_in(facts, value, depth + 1)
+                if each.module.startswith(f"{scope.self_name}.")
+            ]
+    return found
 
 
 def unwrapped(facts: FileFacts, node: ast.expr) -> ast.expr | None:

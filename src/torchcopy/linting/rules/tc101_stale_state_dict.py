@@ -51,6 +51,8 @@ def _across_methods(
         for state in flow.at_exit:
             attribute = _attribute_of(state.place, name)
             module = state.kept.module
+            if state.kept.taken is not None:
+                continue  # such a method is asked at the end too
             if not attribute or (module in flow.rebound and not module.startswith(f"{name}.")):
                 continue  # nobody trains a module later that was made here, and is no attribute
             if not trains and module.partition(".")[0] not in handed:
@@ -102,13 +104,16 @@ def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str) -> Finding:
             f"the tensors of this state are those of `{kept.module}`, which the training changes until it is "
             f"{role} in line {line}; clone the values, or keep a `copy.deepcopy`"
         )
-    return facts.source.finding(CODE, message, kept.call, fix=_fix(facts, kept), also=[(f"{role} here", line)])
+    also = [(f"{role} here", line)]
+    if kept.taken is not None:
+        also.append(("taken here", kept.taken.lineno))
+    return facts.source.finding(CODE, message, kept.call, fix=_fix(facts, kept), also=also)
 
 
 def _fix(facts: FileFacts, kept: Kept) -> Fix | None:
     """Clones the values, so that what is loaded is what was kept: other numbers than those of the mistake."""
     source, call = facts.source, kept.call
-    if kept.optimizer or kept.alias:
+    if kept.optimizer or kept.alias or kept.taken is not None:
         return None
     if isinstance(call, ast.DictComp):
         value = call.value
