@@ -193,17 +193,11 @@ class Losses(Flow[Value]):
 
     def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:
         """Whether each round of a loop writes another slot: `losses[step] = loss`."""
-        key = target.slice
-        if not isinstance(key, ast.Name) or place_of(target.value) is None:
+        key, loops = target.slice, self.facts.loops(target)
+        if not isinstance(key, ast.Name) or not loops or not isinstance(loops[0], ast.For):
             return False
-        loops = self.facts.loops(target)
-        return any(
-            each.how == "element" and isinstance(each.node, ast.Name) and self._is_target(each.node, loops[:1])
-            for each in self.facts.bindings(key)
-        )
-
-    def _is_target(self, name: ast.Name, loops: list[Loop]) -> bool:
-        return any(isinstance(loop, ast.For) and name in ast.walk(loop.target) for loop in loops)
+        counters = {each.id for each in ast.walk(loops[0].target) if isinstance(each, ast.Name)}
+        return key.id in counters and place_of(target.value) is not None
 
     def _augmented(
         self, target: ast.expr, value: ast.expr, op: ast.operator, at: ast.AST, facts: frozenset[Value]

@@ -66,13 +66,11 @@ class KeptStates(Flow[State]):
         self.facts = facts
         self.scope = scope
         self.found: dict[ast.expr, tuple[Kept, ast.AST, str]] = {}
-        self.made: dict[str, State] = {}
         self.unknown_uses: list[Use] = []
         self.rebound: dict[str, set[str]] = {}
         self.refilled: set[str] = set()
         self.training_lines: set[int] = set()
         self.called: set[str] = set()
-        self.trains = False
 
     def visit(self, node: ast.AST, facts: frozenset[State]) -> frozenset[State]:
         """Notes what is called, loaded, saved and returned, and follows where states are kept."""
@@ -121,13 +119,12 @@ class KeptStates(Flow[State]):
                 path = None if base is None else f"{base}[*]"
             if path is None:
                 continue
-            if not isinstance(value, ast.Constant):
+            if not isinstance(value, ast.Constant | ast.Dict | ast.List) or states:  # `None` or `{}` begins one
                 self.refilled.add(path.removesuffix("[*]"))
             for state in states:
                 if state.place.startswith(part):
                     made = dataclasses.replace(state, place=path + state.place[len(part) :])
                     facts |= {made}
-                    self.made[made.place] = made
         return facts
 
     def _is_copied_next(self, targets: list[ast.expr]) -> bool:
@@ -139,7 +136,7 @@ class KeptStates(Flow[State]):
                 match block[block.index(at) + 1]:
                     case ast.Assign(targets=[target], value=ast.Call(args=[given]) as call):
                         is_same = path is not None and path_of(target) == path_of(given) == path
-                        return is_same and called_name(call) in ("deepcopy", "copy_state_dict", "clone_state_dict")
+                        return is_same and called_name(call) == "deepcopy"
         return False
 
     def _states_of(self, value: ast.expr, facts: frozenset[State]) -> Iterator[State]:
@@ -221,7 +218,6 @@ class KeptStates(Flow[State]):
             facts = self._without(f"{base}{suffix}", facts)
             for state in states:
                 made = dataclasses.replace(state, place=f"{base}{suffix}{state.place}")
-                self.made[made.place] = made
                 facts |= {made}
         return facts
 
@@ -229,14 +225,12 @@ class KeptStates(Flow[State]):
         modules = {each.kept.module for each in facts if each.place and not each.is_trained}
         trained = {module for module in modules if updates(self.facts, call, module)}
         if trained:
-            self.trains = True
             self.training_lines.add(call.lineno)
             facts = frozenset(
                 dataclasses.replace(each, is_trained=True) if each.kept.module in trained else each
                 for each in facts
             )
         if called_name(call) == "step" and updates(self.facts, call, "?"):
-            self.trains = True
             facts |= {TRAINED}
         return facts
 
