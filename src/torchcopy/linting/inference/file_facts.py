@@ -48,6 +48,7 @@ class FileFacts:
         self._attributes: dict[Scope, dict[str, list[Binding]]] = {}
         self._kinds: dict[ast.AST, Kind] = {}
         self.losses: dict[Scope, Losses] = {}
+        self.differentiated: dict[Scope, frozenset[str]] = {}
         self.depth: list[ast.AST] = []
         self.summaries: dict[ast.AST, Summary] = {}
 

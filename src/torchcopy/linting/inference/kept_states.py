@@ -25,7 +25,7 @@ _MODULES = re.compile(
 )
 _OPTIMIZERS = re.compile(r"optim|adam|sgd|^opt")
 _NEITHER = re.compile(
-    r"sched|scaler|loader|sampler|dataset|trainer|accelerator|metric|callback|stopper|meter|logger|config|buffer|"
+    r"sched|scaler|loader|sampler|dataset|data_?module|trainer|accelerator|metric|callback|stopper|meter|logger|config|buffer|"
     r"memory|strategy|tokenizer|generator_state|\brng|counter|progress|tracker|storage|iterator|normalizer"
 )
 _USES_OF_MODULES = frozenset(

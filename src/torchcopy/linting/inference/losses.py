@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .flow import Flow
 from .kinds import UNKNOWN, Kind
 from .loss_terms import detaches, is_detached_itself, shown, terms
-from .nodes import Loop, called_name, keyword, path_of, walk
+from .nodes import arguments, called_name, keyword, method_call, path_of, walk
 from .scopes import Scope
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _BACKWARDS = ("backward", "manual_backward")
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft")
-_LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective")
+LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective")
 _DEEPEST = 3
 
 
@@ -64,6 +64,21 @@ class KeptValue:
     values: frozenset[Value]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """An argument of a call that may be a loss.
+
+    Attributes:
+        node: the argument.
+        call: the call.
+        values: what `node` may be.
+    """
+
+    node: ast.expr
+    call: ast.Call
+    values: frozenset[Value]
+
+
 def place_of(node: ast.AST | None) -> str | None:
     """As `path_of`, and for an entry whose key is a place: `out[self.metric]`."""
     path = path_of(node)
@@ -86,6 +101,7 @@ class Losses(Flow[Value]):
         self.needed: set[Value] = set()
         self.kept: dict[ast.expr, KeptValue] = {}
         self.returned: list[tuple[int, frozenset[Value]]] = []
+        self.given: dict[ast.expr, Given] = {}
         self._derived: dict[Value, set[Value]] = {}
         self._parts: dict[Value, set[Value]] = {}
 
@@ -127,13 +143,21 @@ class Losses(Flow[Value]):
         if name in _BACKWARDS:
             self._backward(call, facts)
         elif name == "grad" and self.facts.resolve(call.func) == "torch.autograd.grad" and call.args:
-            if keyword(call, "create_graph") is None and place_of(call.args[0]) is not None:
+            is_loss = len(call.args) < 3 and keyword(call, "grad_outputs") is None
+            if is_loss and keyword(call, "create_graph") is None and place_of(call.args[0]) is not None:
                 self.backwards |= self._values(call.args[0], facts)
         elif name in _KEEPERS and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
             keeper = place_of(call.func.value)
             if keeper is not None:
                 for kept in shown(call.args[0]):
                     self._keep(kept, call, keeper, False, facts)
+        elif isinstance(call.func, ast.Name | ast.Attribute):
+            for each in arguments(call):
+                place = path_of(each)
+                values = self._values(each, facts) if place is not None else frozenset()
+                if LOSS_LIKE.search((place or "").lower()) or any(isinstance(one.node, ast.arg) for one in values):
+                    before = self.given.get(each)
+                    self.given[each] = Given(each, call, values | (before.values if before else frozenset()))
 
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -149,6 +173,8 @@ class Losses(Flow[Value]):
                 self.backward_places.add(path)
         if place_of(of) is not None:
             values = self._values(of, facts)
+            if not values and isinstance(of, ast.Attribute):  # `found = step(loss)`, `found.value.backward()`
+                values = self._values(of.value, facts)
             self.backwards |= values
             loop = self.facts.loops(call)[:1]
             self._summed_elsewhere |= {
@@ -196,6 +222,8 @@ class Losses(Flow[Value]):
         key, loops = target.slice, self.facts.loops(target)
         if not isinstance(key, ast.Name) or not loops or not isinstance(loops[0], ast.For):
             return False
+        if method_call(loops[0].iter, "items", "keys") is not None:
+            return False  # an entry for each loss, not for each round
         counters = {each.id for each in ast.walk(loops[0].target) if isinstance(each, ast.Name)}
         return key.id in counters and place_of(target.value) is not None
 
@@ -228,7 +256,16 @@ class Losses(Flow[Value]):
         return left if made is None else left | {made}
 
     def _relate(self, made: Value, value: ast.expr, facts: frozenset[Value]) -> None:
-        """What a value was computed from by arithmetic: it is on its graph, and the other way round."""
+        """What a value was computed from by arithmetic or from losses: it is on its graph, and the reverse."""
+        given = [
+            each
+            for term in terms(value)
+            if isinstance(term, ast.Call) and not detaches(term)
+            for each in arguments(term)
+            if LOSS_LIKE.search((path_of(each) or "").lower())
+        ]
+        for each in given:
+            self._parts.setdefault(made, set()).update(self._values(each, facts))
         for term in terms(value):
             values = self._values(term, facts)
             self._derived.setdefault(made, set()).update(values)
@@ -241,21 +278,27 @@ class Losses(Flow[Value]):
             place = place_of(term)
             if place is not None:
                 found |= {each for each in facts if each.place == place}
-                if isinstance(term, ast.Subscript) and not found:
+                if not found and (isinstance(term, ast.Subscript) or self._is_differentiated(place)):
                     found.add(Value(place, self.scope.node))
             elif isinstance(term, ast.Call):
                 found.add(Value("", term, term))
         return frozenset(found)
 
+    def _is_differentiated(self, place: str) -> bool:
+        """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
+        return place in differentiated_attributes(self.facts, self.scope)
+
     def hot(self, depth: int = 0) -> set[Value]:
         """The values that `backward()` was called on, what was computed from them, and what they were made of."""
         hot = {each for each in self.backwards if not self.is_detached(each)}
         if depth < _DEEPEST:
+            hot |= {each for each in self._differentiated_elsewhere(depth + 1) if not self.is_detached(each)}
             for each in self._all_values():
                 if isinstance(each.source, ast.Call) and returns_hot(
                     self.facts, each.source, each.index, depth + 1
                 ):
                     hot.add(each)
+            hot |= self._differentiated_by_methods(depth + 1)
             hot |= self._made_beside(hot, depth + 1)
         while True:
             self.needed |= {part for each in self.needed | self.backwards for part in self._parts.get(each, ())}
@@ -268,6 +311,25 @@ class Losses(Flow[Value]):
                 return hot
             hot |= more
 
+    def _differentiated_by_methods(self, depth: int) -> set[Value]:
+        """The attributes that another method called `backward()` on, and left with their graph."""
+        found = set()
+        for each in self._all_values():
+            if each.node is self.scope.node and each.source is None and self._is_differentiated(each.place):
+                name = each.place.partition(".")[2]
+                if any(_leaves_hot(self.facts, method, name, depth) for method in _other_methods(self.scope)):
+                    found.add(each)
+        return found
+
+    def _differentiated_elsewhere(self, depth: int) -> Iterator[Value]:
+        """What is given to a function of the project that calls `backward()` on it."""
+        for given in self.given.values():
+            taken = taken_by(self.facts, given.call, given.node)
+            if taken is not None:
+                losses = losses_of(taken.facts, taken.scope)
+                if taken.value in losses.hot(depth):
+                    yield from given.values
+
     def _made_beside(self, hot: set[Value], depth: int) -> set[Value]:
         """The other losses that one call of a function of the project gave: they share a graph."""
         calls = {each.source for each in hot if each.index >= 0}
@@ -277,7 +339,7 @@ class Losses(Flow[Value]):
             if each.index >= 0
             and isinstance(each.source, ast.Call)
             and each.source in calls
-            and _LOSS_LIKE.search(each.place.lower())
+            and LOSS_LIKE.search(each.place.lower())
             and returns_loss(self.facts, each.source, each.index, depth)
         }
 
@@ -308,13 +370,75 @@ class Losses(Flow[Value]):
 
     def may_hang(self, part: Value, depth: int = 0) -> bool:
         """Whether a summand of a loss hangs on the graph: a weight or a target does not."""
-        if part.source is None and depth < _DEEPEST:  # `loss /= n`: as what it was before
-            return any(self.may_hang(each, depth + 1) for each in self._parts.get(part, ()))
-        if not isinstance(part.source, ast.Call | ast.BinOp) or not _LOSS_LIKE.search(part.place.lower()):
+        made_of = self._parts.get(part, ())
+        is_renamed = part.source is None or (made_of and path_of(part.source) is not None)
+        if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
+            return any(self.may_hang(each, depth + 1) for each in made_of)
+        if not isinstance(part.source, ast.Call | ast.BinOp) or not LOSS_LIKE.search(part.place.lower()):
             kind = self.facts.kind_of(part.source)
             return kind.is_tensor and kind.graph is True
         kind = self._kind(part)
         return not detaches(part.source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
+
+
+def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:
+    """The attributes, as a method writes them, that some method of its class calls `backward()` on."""
+    owner = scope.owner
+    if owner is None or not scope.self_name:
+        return frozenset()
+    known = facts.differentiated
+    if owner not in known:
+        places = (
+            (method.self_name, path_of(method_call(call, *_BACKWARDS)) or "")
+            for method in owner.inner
+            for call in method.nodes(ast.Call)
+        )
+        known[owner] = frozenset(
+            place[len(name) + 1 :] for name, place in places if name and place.startswith(f"{name}.")
+        )
+    return frozenset(f"{scope.self_name}.{each}" for each in known[owner])
+
+
+def _other_methods(scope: Scope) -> list[Scope]:
+    owner = scope.owner
+    return [each for each in (owner.inner if owner is not None else ()) if each is not scope and each.self_name]
+
+
+def _leaves_hot(facts: FileFacts, method: Scope, attribute: str, depth: int) -> bool:
+    """Whether a method differentiates an attribute of its object, which has its graph when the method is done."""
+    place = f"{method.self_name}.{attribute}"
+    if not any(path_of(method_call(each, *_BACKWARDS)) == place for each in method.nodes(ast.Call)):
+        return False
+    losses = losses_of(facts, method)
+    left = {each for each in losses.at_exit if each.place == place}
+    return left <= losses.hot(depth)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taken:
+    """The parameter of a function of the project that an argument becomes."""
+
+    facts: FileFacts
+    scope: Scope
+    value: Value
+
+
+def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
+    """Which parameter of which function of the project an argument of a call becomes, where that is known."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or not found.scope.body:
+        return None
+    parameters = found.scope.parameters
+    word = next((each.arg for each in call.keywords if each.value is node), None)
+    if word is not None:
+        wanted = next((each for each in parameters if each.arg == word), None)
+    elif node in call.args and not any(isinstance(each, ast.Starred) for each in call.args):
+        is_bound = bool(found.scope.self_name) and parameters[:1] and parameters[0].arg == found.scope.self_name
+        at = call.args.index(node) + bool(is_bound)
+        wanted = parameters[at] if at < len(parameters) else None
+    else:
+        return None
+    return None if wanted is None else Taken(found.facts, found.scope, Value(wanted.arg, wanted))
 
 
 def returns_hot(facts: FileFacts, call: ast.Call, index: int, depth: int = 1) -> bool:
@@ -349,50 +473,5 @@ def losses_of(facts: FileFacts, scope: Scope) -> Losses:
     known = facts.losses
     if scope not in known:
         known[scope] = Losses(facts, scope)
-        known[scope].run(scope.body)
+        known[scope].run(scope.body, frozenset(Value(each.arg, each) for each in scope.parameters))
     return known[scope]
-
-
-def repeats(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
-    """Whether a keeper outlives one round: some loop around does not begin it anew, or it is an attribute."""
-    root = kept.keeper.partition("[")[0]
-    if root.startswith(f"{scope.self_name}.") and scope.self_name:
-        return True
-    name = root.partition(".")[0]
-    begins = [
-        each.node
-        for each in scope.bindings.get(name, [])
-        if each.how in ("value", "part", "element", "entered") and not _reads(each.value, name)
-    ]
-    return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in facts.loops(kept.statement))
-
-
-def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:
-    """Whether each round of a loop begins a keeper anew: not only in one branch of an `if`."""
-    around = _branches(facts, keeps, loop)
-    ways = [_branches(facts, each, loop) for each in begins if loop in facts.loops(each)]
-    taken = {branch for way in ways for branch in way}
-    return any(
-        all(
-            (at, is_body) in around or ((at, not is_body) in taken and (at, not is_body) not in around)
-            for at, is_body in way
-        )
-        for way in ways
-    )
-
-
-def _branches(facts: FileFacts, node: ast.AST, loop: Loop) -> list[tuple[ast.If, bool]]:
-    """The branches that a node is in, up to a loop: of which `if`, and whether of its body."""
-    found = []
-    below = node
-    for at in facts.above(node):
-        if at is loop:
-            break
-        if isinstance(at, ast.If) and below is not at.test:
-            found.append((at, below in at.body))
-        below = at
-    return found
-
-
-def _reads(node: ast.expr | None, name: str) -> bool:
-    return node is not None and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))

@@ -69,6 +69,8 @@ class KeptStates(Flow[State]):
         self.unknown_uses: list[Use] = []
         self.rebound: dict[str, set[str]] = {}
         self.refilled: set[str] = set()
+        self.copied: set[str] = set()
+        """Places that a loop, or another method, fills with a copy."""
         self.training_lines: set[int] = set()
         self.called: set[str] = set()
 
@@ -121,6 +123,8 @@ class KeptStates(Flow[State]):
                 continue
             if not isinstance(value, ast.Constant | ast.Dict | ast.List) or states:  # `None` or `{}` begins one
                 self.refilled.add(path.removesuffix("[*]"))
+            if _is_copy(value):
+                self.copied.add(path)
             for state in states:
                 if state.place.startswith(part):
                     made = dataclasses.replace(state, place=path + state.place[len(part) :])
@@ -322,6 +326,8 @@ class KeptStates(Flow[State]):
     def _report(self, state: State, at: ast.AST, role: str) -> None:
         if role != "loaded" and self._is_at_once(state, at):
             return
+        if state.place in self.copied and not self.facts.loops(state.kept.call):
+            return  # only what it begins with is no copy
         self.found.setdefault(state.kept.call, (state.kept, at, role))
 
     def _is_at_once(self, state: State, at: ast.AST) -> bool:
@@ -330,6 +336,11 @@ class KeptStates(Flow[State]):
         if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
             return False
         return not any(first < line < last for line in self.training_lines)
+
+
+def _is_copy(value: ast.expr) -> bool:
+    """Whether a value is made by copying: with `deepcopy`, or entry by entry with `clone`."""
+    return any(isinstance(each, ast.Call) and called_name(each) in ("deepcopy", "clone") for each in walk(value))
 
 
 def _is_in(place: str, outer: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .kinds import UNKNOWN, Kind, joined
@@ -71,6 +73,8 @@ def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
             bound = facts.bindings(node.value)
         case ast.Attribute():
             bound = facts.attribute_bindings(node.value)
+            if not bound:
+                return _of_inherited_object(facts, node)
         case _:
             return None
     made = [strip_calls(each.value, *_GIVES_ITSELF)[0] for each in bound if each.value is not None]
@@ -87,18 +91,38 @@ def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
     return find_method(found.facts, found.scope, node.attr)
 
 
-def find_method(facts: FileFacts, owner: Scope, name: str, depth: int = 0) -> Definition | None:
+def _of_inherited_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
+    """A method of an object that a base class of the project keeps in `self.x`."""
+    of, scope = node.value, facts.scope_of(node)
+    owner = scope.owner
+    if not isinstance(of, ast.Attribute) or path_of(of.value) != scope.self_name or owner is None:
+        return None
+    for base_facts, base in _bases(facts, owner):
+        for each in base_facts.class_attributes(base).get(of.attr, []):
+            made = each.value
+            found = find_definition(base_facts, made.func) if isinstance(made, ast.Call) else None
+            if found is not None and isinstance(found.scope.node, ast.ClassDef):
+                return find_method(found.facts, found.scope, node.attr)
+    return None
+
+
+def _bases(facts: FileFacts, owner: Scope, depth: int = 0) -> Iterator[tuple[FileFacts, Scope]]:
+    """The classes of the project that a class derives from, with the facts of their files."""
+    if depth >= _DEEPEST or not isinstance(owner.node, ast.ClassDef):
+        return
+    for base in owner.node.bases:
+        found = find_definition(facts, base)
+        if found is not None and isinstance(found.scope.node, ast.ClassDef) and found.scope is not owner:
+            yield found.facts, found.scope
+            yield from _bases(found.facts, found.scope, depth + 1)
+
+
+def find_method(facts: FileFacts, owner: Scope, name: str) -> Definition | None:
     """A method of a class or of the classes it derives from."""
-    for each in owner.inner:
-        if each.name == name:
-            return Definition(facts, each)
-    if depth < _DEEPEST and isinstance(owner.node, ast.ClassDef):
-        for base in owner.node.bases:
-            found = find_definition(facts, base)
-            if found is not None and isinstance(found.scope.node, ast.ClassDef) and found.scope is not owner:
-                method = find_method(found.facts, found.scope, name, depth + 1)
-                if method is not None:
-                    return method
+    for each_facts, each in itertools.chain([(facts, owner)], _bases(facts, owner)):
+        for inner in each.inner:
+            if inner.name == name:
+                return Definition(each_facts, inner)
     return None
 
 

@@ -77,12 +77,21 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
             return True
         if receiver == "self" or _TRAINERS.search(receiver.lower()):
             return True
+        if facts.kind_of(call.func.value).name == "module" or _is_loaded_into(facts, call.func.value):
+            return False
     if any(module == each or module.startswith(f"{each}.") or each.startswith(f"{module}.") for each in given):
         return True
     if any("opt" in each.lower() for each in given):
         return True
     others = [each for each in arguments(call) if facts.kind_of(each).name == "module"]
     return not others and not any(re.search(r"model|net(work)?$", each) for each in given)
+
+
+def _is_loaded_into(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a function loads a state into what is written there: that is a model of its own."""
+    path = path_of(node)
+    calls = facts.scope_of(node).nodes(ast.Call)
+    return any(path_of(method_call(each, "load_state_dict")) == path for each in calls if path is not None)
 
 
 def _may_train(facts: FileFacts, call: ast.Call, module: str) -> bool:

@@ -20,8 +20,6 @@ _SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
 
 def check(facts: FileFacts) -> Iterator[Finding]:
     """States that were kept without a copy, and read after the model was trained."""
-    if not any(word in facts.source.text for word in ("load_state_dict", "best", "save(")):
-        return
     flows: dict[Scope, KeptStates] = {}
     for scope in facts.functions:
         if "state_dict" in facts.source.text and scope.body:
@@ -53,6 +51,10 @@ def _across_methods(
             module = state.kept.module
             if state.kept.taken is not None:
                 continue  # such a method is asked at the end too
+            if keeper.name == "__init__" and any(
+                other.owner is owner and f"{other.self_name}.{attribute}" in flows[other].copied for other in flows
+            ):
+                continue  # only what it begins with is no copy
             if not attribute or (module in flow.rebound and not module.startswith(f"{name}.")):
                 continue  # nobody trains a module later that was made here, and is no attribute
             if not trains and module.partition(".")[0] not in handed:

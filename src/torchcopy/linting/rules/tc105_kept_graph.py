@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.losses import KeptValue, Losses, losses_of, repeats, returns_hot
-from ..inference.nodes import called_name, keyword
+from ..inference.leaks import is_kept_by_call, is_leak
+from ..inference.losses import KeptValue, losses_of, returns_hot
+from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 
 CODE = "TC105"
@@ -32,15 +33,23 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         if is_trained_elsewhere and not scope.has(ast.For, ast.While):
             continue
         losses = losses_of(facts, scope)
-        if not losses.kept:
+        if not (losses.kept or losses.given):
             continue
         hot = losses.hot()
         reported: set[ast.AST] = set()
-        for kept in losses.kept.values():
+        for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope)):
             is_hot = any(each in hot or _from_call(facts, each.source, each.index) for each in kept.values)
-            if is_hot and kept.statement not in reported and _is_leak(facts, scope, losses, kept):
+            if is_hot and kept.statement not in reported and is_leak(facts, scope, losses, kept):
                 reported.add(kept.statement)
                 yield _finding(facts, kept)
+
+
+def _kept_by_calls(facts: FileFacts, scope: Scope) -> Iterator[KeptValue]:
+    """What is given to a meter or tracker of the project that adds it up or lists it."""
+    for given in losses_of(facts, scope).given.values():
+        if given.values and is_kept_by_call(facts, given):
+            keeper = path_of(given.call.func) or called_name(given.call)
+            yield KeptValue(given.node, given.call, keeper, False, given.values)
 
 
 def _never_differentiated(facts: FileFacts) -> Iterator[Finding]:
@@ -53,7 +62,7 @@ def _never_differentiated(facts: FileFacts) -> Iterator[Finding]:
         kind = facts.kind_of(kept.node)
         if kept.is_sum or not (kind.is_tensor and kind.graph is True) or not isinstance(kept.node, ast.Name):
             continue
-        if _is_leak(facts, scope, losses, kept) and not _is_computed_with(facts, scope, kept.keeper):
+        if is_leak(facts, scope, losses, kept) and not _is_computed_with(facts, scope, kept.keeper):
             yield _finding(facts, kept)
 
 
@@ -77,36 +86,6 @@ def _from_call(facts: FileFacts, source: ast.expr | None, index: int) -> bool:
     return isinstance(source, ast.Call) and returns_hot(facts, source, index)
 
 
-def _is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> bool:
-    """Whether it is kept over rounds, not itself to be differentiated, and not only the last few of them."""
-    root = kept.keeper.partition("[")[0]
-    if any(place == root or place.startswith((f"{root}[", f"{root}.")) for place in losses.backward_places):
-        return False
-    if any(each.place.partition("[")[0] == root for each in losses.needed):
-        return False  # what it adds up is differentiated
-    if any(losses.is_detached(each, derived=True) for each in kept.values):
-        return False  # on one of the ways
-    if kept.is_sum and facts.is_without_graph(kept.statement):
-        return False
-    kind = facts.kind_of(kept.node)
-    if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
-        return False
-    if _is_bounded(facts, scope, root):
-        return False
-    return repeats(facts, scope, kept)
-
-
-def _is_bounded(facts: FileFacts, scope: Scope, root: str) -> bool:
-    """Whether the keeper is a `deque` with a `maxlen`."""
-    bound = scope.bindings.get(root, [])
-    if root.startswith(f"{scope.self_name}.") and scope.owner is not None:
-        bound = facts.class_attributes(scope.owner).get(root.partition(".")[2], [])
-    for each in bound:
-        if isinstance(each.value, ast.Call) and called_name(each.value) == "deque":
-            return len(each.value.args) > 1 or keyword(each.value, "maxlen") is not None
-    return False
-
-
 def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
     """Whether a loss begins with a number, or is one on another way out of the function that returns it."""
     for each in kept.values:
@@ -124,10 +103,11 @@ def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
 def _finding(facts: FileFacts, kept: KeptValue) -> Finding:
     source = facts.source
     text = source.segment(kept.node)
-    what = "is added up" if kept.is_sum else "is kept"
+    is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
+    what = "is added up in" if kept.is_sum else "is kept by" if is_by_call else "is kept in"
     fix = None
     if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and "retain_graph" not in source.text:
         note = "where it is a number, which has no `detach`" if _may_be_number(facts, kept) else ""
         fix = Fix((source.replace(kept.node, f"{text}.detach()"),), safe=not note, note=note)
-    message = f"`{text}` {what} in `{kept.keeper}` with the graph of each round: keep `{text}.detach()`"
+    message = f"`{text}` {what} `{kept.keeper}` with the graph of each round: keep `{text}.detach()`"
     return source.finding(CODE, message, kept.node, fix=fix)

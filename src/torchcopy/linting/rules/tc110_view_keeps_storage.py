@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.losses import KeptValue, repeats
+from ..inference.leaks import repeats
+from ..inference.losses import KeptValue
 from ..inference.memory import written_in
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope

@@ -20,7 +20,7 @@ GIVES_WAY_TO = ("TC202",)  # `x.clone().detach().to(d)` becomes `x.detach().to(d
 
 _NO_GRADIENT = re.compile(
     r"(^|[._])(labels?|targets?|y|(item_?)?ids?(_seq)?|idx|inds?|index|indices|masks?|lengths?|counts?|seq_?len|perms?|"
-    r"d_p|strides?|shapes?|sizes?|(time_?)?steps?|actions?|rewards?|dones?|obs|observations?|throughputs?|queue|"
+    r"d_p|x_(train|test|val)|(train|test|val)_(x|data)|strides?|shapes?|sizes?|(time_?)?steps?|actions?|rewards?|dones?|obs|observations?|throughputs?|queue|"
     r"(\w+_)?n?ids?|confusion(_matrix)?|(\w+_)?bank)\d*$"
     r"|(^|[._])(\w+_)?(grads?|gradients?|grad_\w+|(recv_?)?buf(fer)?s?|state_?dict|checkpoint)([._]|$)"
 )

@@ -1,0 +1,113 @@
+"""Which of the losses that a function keeps outlive their round, each with the graph that hangs on it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from .losses import Given, KeptValue, Losses, differentiated_attributes, losses_of, taken_by
+from .nodes import Loop, called_name, keyword, method_call, path_of
+from .scopes import Scope
+
+if TYPE_CHECKING:
+    from .file_facts import FileFacts
+
+_DEEPEST = 3  # calls of calls
+_TAKES_OLDEST = ("pop", "popleft")
+
+
+def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> bool:
+    """Whether it is kept over rounds, not itself to be differentiated, and not only the last few of them."""
+    root = kept.keeper.partition("[")[0]
+    if any(place == root or place.startswith((f"{root}[", f"{root}.")) for place in losses.backward_places):
+        return False
+    if root in differentiated_attributes(facts, scope):
+        return False
+    if any(each.place.partition("[")[0] == root for each in losses.needed):
+        return False  # what it adds up is differentiated
+    if any(losses.is_detached(each, derived=True) for each in kept.values):
+        return False  # on one of the ways
+    if kept.is_sum and facts.is_without_graph(kept.statement):
+        return False
+    kind = facts.kind_of(kept.node)
+    if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
+        return False
+    if _is_bounded(facts, scope, root):
+        return False
+    return repeats(facts, scope, kept)
+
+
+def is_kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> bool:
+    """Whether a method of the project that is given a loss keeps it, or a sum of them, in its object."""
+    taken = taken_by(facts, given.call, given.node) if depth < _DEEPEST else None
+    if taken is None or not taken.scope.self_name:
+        return False
+    losses = losses_of(taken.facts, taken.scope)
+    for kept in losses.kept.values():
+        is_attribute = kept.keeper.startswith(f"{taken.scope.self_name}.")
+        if is_attribute and taken.value in kept.values and is_leak(taken.facts, taken.scope, losses, kept):
+            return True
+    return any(
+        taken.value in each.values
+        and (path_of(each.call.func) or "").startswith(f"{taken.scope.self_name}.")
+        and is_kept_by_call(taken.facts, each, depth + 1)
+        for each in losses.given.values()
+    )
+
+
+def _is_bounded(facts: FileFacts, scope: Scope, root: str) -> bool:
+    """Whether the keeper is a `deque` with a `maxlen`, or a list from which the oldest are taken."""
+    bound = scope.bindings.get(root, [])
+    if root.startswith(f"{scope.self_name}.") and scope.owner is not None:
+        bound = facts.class_attributes(scope.owner).get(root.partition(".")[2], [])
+    for each in bound:
+        if isinstance(each.value, ast.Call) and called_name(each.value) == "deque":
+            return len(each.value.args) > 1 or keyword(each.value, "maxlen") is not None
+        if isinstance(each.value, ast.Subscript) and path_of(each.value.value) == root:
+            return True  # `losses = losses[-20:]`
+    return any(path_of(method_call(each, *_TAKES_OLDEST)) == root for each in scope.nodes(ast.Call))
+
+
+def repeats(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
+    """Whether a keeper outlives one round: some loop around does not begin it anew, or it is an attribute."""
+    root = kept.keeper.partition("[")[0]
+    if root.startswith(f"{scope.self_name}.") and scope.self_name:
+        return True
+    name = root.partition(".")[0]
+    begins = [
+        each.node
+        for each in scope.bindings.get(name, [])
+        if each.how in ("value", "part", "element", "entered") and not _reads(each.value, name)
+    ]
+    return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in facts.loops(kept.statement))
+
+
+def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:
+    """Whether each round of a loop begins a keeper anew: not only in one branch of an `if`."""
+    around = _branches(facts, keeps, loop)
+    ways = [_branches(facts, each, loop) for each in begins if loop in facts.loops(each)]
+    taken = {branch for way in ways for branch in way}
+    return any(
+        all(
+            (at, is_body) in around or ((at, not is_body) in taken and (at, not is_body) not in around)
+            for at, is_body in way
+        )
+        for way in ways
+    )
+
+
+def _branches(facts: FileFacts, node: ast.AST, loop: Loop) -> list[tuple[ast.If, bool]]:
+    """The branches that a node is in, up to a loop: of which `if`, and whether of its body."""
+    found = []
+    below = node
+    for at in facts.above(node):
+        if at is loop:
+            break
+        if isinstance(at, ast.If) and below is not at.test:
+            found.append((at, below in at.body))
+        below = at
+    return found
+
+
+def _reads(node: ast.expr | None, name: str) -> bool:
+    return node is not None and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
