@@ -96,8 +96,9 @@ def module_path(module: str, folder: str) -> str | None:
         above = os.path.dirname(folder)
         if own == parts[0] and (found := _below(above, parts)) is not None:
             return found
-        if (found := _below(folder, parts)) is not None:
-            return found
+        for begin in (folder, os.path.join(folder, "src")):  # tests beside `src`
+            if (found := _below(begin, parts)) is not None:
+                return found
         if above == folder:
             return None
         folder = above

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .nodes import called_name, is_true, keyword, method_call, path_of, strip_calls
@@ -13,6 +14,7 @@ from .training import module_path
 
 if TYPE_CHECKING:
     from .file_facts import FileFacts
+    from .scopes import Scope
 
 SHALLOW = ("copy.copy", "collections.OrderedDict", "types.MappingProxyType")
 _SHALLOW_BUILT_IN = ("dict", "OrderedDict")
@@ -44,7 +46,8 @@ class Kept:
         copied_on_gpu: its values went through `.cpu()` or the like.
         optimizer: it is the state of an optimizer.
         alias: where it was kept before, if it is a second name or a shallow copy of that.
-        taken: where it was taken, if that is in a method that `call` calls.
+        is_returned: a function that `call` calls returns it.
+        taken: where that function takes it, if it is in the same file.
     """
 
     suffix: str
@@ -53,6 +56,7 @@ class Kept:
     copied_on_gpu: bool = False
     optimizer: bool = False
     alias: str = ""
+    is_returned: bool = False
     taken: ast.expr | None = None
 
 
@@ -61,8 +65,8 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
     if node is None or depth > 4:
         return []
     if (of := method_call(node, "state_dict")) is not None and isinstance(node, ast.Call):
-        return _of_state_dict(facts, node, of)
-    if isinstance(node, ast.Call) and (given := _returned_by_method(facts, node, depth)):
+        return _of_state_dict(facts, node, of) or _returned(facts, node, depth)
+    if isinstance(node, ast.Call) and (given := _returned(facts, node, depth)):
         return given
     if (inner := unwrapped(facts, node)) is not None:
         found = kept_in(facts, inner, depth + 1)
@@ -96,30 +100,53 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
     return []
 
 
-def _returned_by_method(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
-    """What another method of the same object returns: the state of `self.model`, or a dict with it."""
-    scope = facts.scope_of(call)
-    if (
-        scope.owner is None
-        or not isinstance(call.func, ast.Attribute)
-        or path_of(call.func.value) != scope.self_name
-    ):
+def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
+    """What a function of the project returns: the state of an attribute of its object, or of what it is given."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or found.scope.node is facts.scope_of(call).node:
         return []
-    method = next((each for each in scope.owner.inner if each.name == call.func.attr), None)
-    if method is None or method.self_name != scope.self_name or method is scope:
-        return []
-    found: list[Kept] = []
-    for returned in method.nodes(ast.Return):
+    places = _places_of_arguments(call, found.scope)
+    states: list[Kept] = []
+    for returned in found.scope.nodes(ast.Return):
         value = returned.value
         if isinstance(value, ast.Name):
-            value = facts.last_value(value)
-        if isinstance(value, ast.Call | ast.Dict | ast.DictComp):
-            found += [
-                dataclasses.replace(each, call=call, taken=each.call)
-                for each in kept_in(facts, value, depth + 1)
-                if each.module.startswith(f"{scope.self_name}.")
-            ]
-    return found
+            value = found.facts.last_value(value)
+        if not isinstance(value, ast.Call | ast.Dict | ast.DictComp):
+            continue
+        for each in _told(found.facts, value, depth + 1):
+            first, dot, rest = each.module.partition(".")
+            if first in places and (dot or first != found.scope.self_name):
+                taken = each.call if found.facts is facts else None
+                states.append(
+                    dataclasses.replace(
+                        each, module=f"{places[first]}{dot}{rest}", call=call, taken=taken, is_returned=True
+                    )
+                )
+    return states
+
+
+def _told(facts: FileFacts, value: ast.expr, depth: int) -> Iterator[Kept]:
+    """The live states that a value holds; for a name in it those of what it was bound to right before."""
+    for each in kept_in(facts, value, depth):
+        bound = facts.last_value(each.call) if each.alias and isinstance(each.call, ast.Name) else None
+        if bound is not None:
+            for one in kept_in(facts, bound, depth):
+                yield dataclasses.replace(one, suffix=f"{each.suffix}{one.suffix}")
+        else:
+            yield each
+
+
+def _places_of_arguments(call: ast.Call, function: Scope) -> dict[str, str]:
+    """How the caller writes what the parameters of a function stand for, its object among them."""
+    parameters = [each.arg for each in function.parameters]
+    places: dict[str, str] = {}
+    if function.self_name and isinstance(call.func, ast.Attribute) and parameters[:1] == [function.self_name]:
+        places[function.self_name] = path_of(call.func.value) or ""
+        parameters = parameters[1:]
+    if not any(isinstance(each, ast.Starred) for each in call.args):
+        places |= {name: module_path(each) or "" for name, each in zip(parameters, call.args, strict=False)}
+    places |= {each.arg: module_path(each.value) or "" for each in call.keywords if each.arg}
+    return {name: place for name, place in places.items() if place}
 
 
 def unwrapped(facts: FileFacts, node: ast.expr) -> ast.expr | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .losses import Given, KeptValue, Losses, differentiated_attributes, losses_of, taken_by
+from .losses import LOSS_LIKE, Given, KeptValue, Losses, differentiated_attributes, losses_of, taken_by
 from .nodes import Loop, called_name, keyword, method_call, path_of
 from .scopes import Scope
 
@@ -79,7 +79,14 @@ def repeats(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
         for each in scope.bindings.get(name, [])
         if each.how in ("value", "part", "element", "entered") and not _reads(each.value, name)
     ]
-    return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in facts.loops(kept.statement))
+    is_loss = LOSS_LIKE.search((path_of(kept.node) or "").lower()) is not None
+    loops = [loop for loop in facts.loops(kept.statement) if is_loss or not _is_over_few(loop)]
+    return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in loops)
+
+
+def _is_over_few(loop: Loop) -> bool:
+    """Whether a loop goes over what is written there one by one: no training."""
+    return isinstance(loop, ast.For) and isinstance(loop.iter, ast.Tuple | ast.List)
 
 
 def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .flow import Flow
 from .kinds import UNKNOWN, Kind
 from .loss_terms import detaches, is_detached_itself, shown, terms
-from .nodes import arguments, called_name, keyword, method_call, path_of, walk
+from .nodes import arguments, called_name, keyword, method_call, names_in, path_of, walk
 from .scopes import Scope
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _BACKWARDS = ("backward", "manual_backward")
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
+_SUMS = ("sum", "stack", "fsum")
 _KEEPERS = ("append", "extend", "add", "appendleft")
 LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective")
 _DEEPEST = 3
@@ -153,17 +154,21 @@ class Losses(Flow[Value]):
                     self._keep(kept, call, keeper, False, facts)
         elif isinstance(call.func, ast.Name | ast.Attribute):
             for each in arguments(call):
-                place = path_of(each)
-                values = self._values(each, facts) if place is not None else frozenset()
-                if LOSS_LIKE.search((place or "").lower()) or any(isinstance(one.node, ast.arg) for one in values):
-                    before = self.given.get(each)
-                    self.given[each] = Given(each, call, values | (before.values if before else frozenset()))
+                for term in terms(each):
+                    place = path_of(term)
+                    values = self._values(term, facts) if place is not None else frozenset()
+                    is_named_so = LOSS_LIKE.search((place or "").lower()) is not None
+                    if values and (is_named_so or any(isinstance(one.node, ast.arg) for one in values)):
+                        before = self.given.get(each)
+                        self.given[each] = Given(each, call, values | (before.values if before else frozenset()))
 
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
         driver = (path_of(of) or "").lower().rpartition(".")[2]
         if called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS):
             of = call.args[0] if call.args else None
+        elif call.args or keyword(call, "gradient") is not None:
+            return  # with a given gradient: no loss
         while isinstance(of, ast.Call) and called_name(of) in _SCALES:
             of = of.args[0] if of.args else None
         if of is None:
@@ -213,19 +218,28 @@ class Losses(Flow[Value]):
                 for other in terms(value):
                     if place_of(other) != place:
                         self._keep(other, at, place, True, facts)
-        made = Value(place, at, value)
+        made = self._part_of_call(place, at, value, facts) or Value(place, at, value)
         self._relate(made, value, facts)
         return self._rebound(place, made, facts)
+
+    def _part_of_call(self, place: str, at: ast.AST, value: ast.expr, facts: frozenset[Value]) -> Value | None:
+        """`found[0]`, where `found` is all that a call gave."""
+        match value:
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int(index))):
+                given = [each.source for each in facts if each.place == name and each.index < 0]
+                if len(given) == 1 and isinstance(given[0], ast.Call):
+                    return Value(place, at, given[0], index)
+        return None
 
     def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:
         """Whether each round of a loop writes another slot: `losses[step] = loss`."""
         key, loops = target.slice, self.facts.loops(target)
-        if not isinstance(key, ast.Name) or not loops or not isinstance(loops[0], ast.For):
+        if not isinstance(key, ast.Name | ast.BinOp) or not loops or not isinstance(loops[0], ast.For):
             return False
         if method_call(loops[0].iter, "items", "keys") is not None:
             return False  # an entry for each loss, not for each round
-        counters = {each.id for each in ast.walk(loops[0].target) if isinstance(each, ast.Name)}
-        return key.id in counters and place_of(target.value) is not None
+        counters = {each.id for loop in loops if isinstance(loop, ast.For) for each in names_in(loop.target)}
+        return any(each.id in counters for each in names_in(key)) and place_of(target.value) is not None
 
     def _augmented(
         self, target: ast.expr, value: ast.expr, op: ast.operator, at: ast.AST, facts: frozenset[Value]
@@ -303,7 +317,8 @@ class Losses(Flow[Value]):
         while True:
             self.needed |= {part for each in self.needed | self.backwards for part in self._parts.get(each, ())}
             whole = hot - self._summed_elsewhere
-            more = {part for each in whole for part in self._parts.get(each, ()) if self.may_hang(part)}
+            more = {each for each in self._all_values() if self._is_sum_of(each, hot)}
+            more |= {part for each in whole for part in self._parts.get(each, ()) if self.may_hang(part)}
             more |= {
                 each for each, of in self._derived.items() if of & hot and not self.is_detached(each, derived=True)
             }
@@ -329,6 +344,16 @@ class Losses(Flow[Value]):
                 losses = losses_of(taken.facts, taken.scope)
                 if taken.value in losses.hot(depth):
                     yield from given.values
+
+    def _is_sum_of(self, value: Value, hot: set[Value]) -> bool:
+        """Whether a value is `sum(losses)` or the like, of a list of hot ones."""
+        match value.source:
+            case ast.Call(args=[given, *_]) as call if called_name(call) in _SUMS and value.index < 0:
+                listed = place_of(given)
+                return any(
+                    kept.keeper == listed and not kept.is_sum and kept.values & hot for kept in self.kept.values()
+                )
+        return False
 
     def _made_beside(self, hot: set[Value], depth: int) -> set[Value]:
         """The other losses that one call of a function of the project gave: they share a graph."""
@@ -446,9 +471,9 @@ def returns_hot(facts: FileFacts, call: ast.Call, index: int, depth: int = 1) ->
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
         return False
-    if not any(called_name(each) in _BACKWARDS for each in found.scope.nodes(ast.Call)):
-        return False
     losses = losses_of(found.facts, found.scope)
+    if not (losses.backwards or losses.given):
+        return False
     hot = losses.hot(depth)
     given = [values for part, values in losses.returned if part == index and values]
     if any(all(losses.is_detached(each, derived=True) for each in values) for values in given):

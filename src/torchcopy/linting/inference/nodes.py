@@ -68,6 +68,11 @@ def path_of(node: ast.AST | None) -> str | None:
         node = node.value
 
 
+def names_in(node: ast.AST) -> list[ast.Name]:
+    """All names below a node."""
+    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+
+
 def method_call(node: ast.AST | None, *names: str) -> ast.expr | None:
     """What a method with one of these names is called on: `x` of `x.name(…)`; nothing for other nodes."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:

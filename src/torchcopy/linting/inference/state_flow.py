@@ -115,10 +115,7 @@ class KeptStates(Flow[State]):
         for target, _ in pairs:
             facts = self._stored(target, facts)
         for target, part in pairs:
-            path = path_of(target)
-            if path is None and isinstance(target, ast.Subscript):
-                base = path_of(target.value)
-                path = None if base is None else f"{base}[*]"
+            path = _entry_path(target)
             if path is None:
                 continue
             if not isinstance(value, ast.Constant | ast.Dict | ast.List) or states:  # `None` or `{}` begins one
@@ -204,7 +201,7 @@ class KeptStates(Flow[State]):
                 facts = self._updated(call, base, facts)
         if name.endswith("_") and not name.endswith("__") and receiver is not None:
             facts = self._written(receiver, facts)
-        if name == "step" or facts:
+        if name == "step" or facts or receiver is not None:
             facts = self._trained(call, facts)
         return facts
 
@@ -234,9 +231,18 @@ class KeptStates(Flow[State]):
                 dataclasses.replace(each, is_trained=True) if each.kept.module in trained else each
                 for each in facts
             )
-        if called_name(call) == "step" and updates(self.facts, call, "?"):
+        if TRAINED not in facts and self._steps(call):
             facts |= {TRAINED}
         return facts
+
+    def _steps(self, call: ast.Call) -> bool:
+        """Whether an optimizer takes a step: here, or in another method of the object."""
+        if called_name(call) == "step":
+            return updates(self.facts, call, "?")
+        if not isinstance(call.func, ast.Attribute) or path_of(call.func.value) != self.scope.self_name:
+            return False
+        found = self.facts.definition(call.func)
+        return found is not None and found.scope.is_function and self.facts.summary(found).steps
 
     def _written(self, receiver: ast.expr, facts: frozenset[State]) -> frozenset[State]:
         """After an in-place method: on a parameter it trains; on an entry of the state it is the purpose."""
@@ -271,9 +277,7 @@ class KeptStates(Flow[State]):
         loaded: set[str] = set()
         for each in given:
             value = self._stripped(each)
-            path = path_of(value)
-            if isinstance(value, ast.Subscript) and path is None and (base := path_of(value.value)) is not None:
-                path = f"{base}[*]"
+            path = _entry_path(value)
             if path is None or path == module:
                 continue
             known = [state for state in facts if state.place == path]
@@ -281,10 +285,11 @@ class KeptStates(Flow[State]):
             for state in known:
                 if state.is_trained:
                     self._report(state, call, "loaded")
-            if not known and not any(_is_in(path, each) for each in self.refilled):
-                since = self.rebound.get(module)
-                made = None if since is None else frozenset(since)
-                self.unknown_uses.append(Use(path, call, module, True, made))
+            since = self.rebound.get(module)
+            made = None if since is None else frozenset(since)
+            for place in self._places_of(value, path):
+                if not known and not any(_is_in(place, each) for each in self.refilled if each != path):
+                    self.unknown_uses.append(Use(place, call, module, True, made))
         if _is_assigning(call):
             return facts
         if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
@@ -295,6 +300,13 @@ class KeptStates(Flow[State]):
             else each
             for each in facts
         )
+
+    def _places_of(self, value: ast.expr, path: str) -> list[str]:
+        """Where what is loaded may come from: `weights` itself, or `self.kept[-1]`, which it was bound to."""
+        if not isinstance(value, ast.Name):
+            return [path]
+        bound = [_entry_path(each.value) or "" for each in self.facts.bindings(value) if each.how == "value"]
+        return [each for each in bound if each.startswith(f"{self.scope.self_name}.")] or [path]
 
     def _stripped(self, node: ast.expr) -> ast.expr:
         """What is loaded, behind copies that come too late."""
@@ -336,6 +348,15 @@ class KeptStates(Flow[State]):
         if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
             return False
         return not any(first < line < last for line in self.training_lines)
+
+
+def _entry_path(node: ast.expr | None) -> str | None:
+    """As `path_of`, with `[*]` for an entry that no constant names: `kept[*]` of `kept[-1]` and `kept[label]`."""
+    path = path_of(node)
+    if path is None and isinstance(node, ast.Subscript):
+        base = path_of(node.value)
+        return None if base is None else f"{base}[*]"
+    return path
 
 
 def _is_copy(value: ast.expr) -> bool:

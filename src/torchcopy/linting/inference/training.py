@@ -32,6 +32,9 @@ def module_path(node: ast.AST | None) -> str | None:
     if path is None:
         if isinstance(node, ast.Call) and node.args and called_name(node) in _UNWRAPS:
             return module_path(node.args[0])
+        if isinstance(node, ast.Call) and not (node.args or node.keywords) and isinstance(node.func, ast.Attribute):
+            of = module_path(node.func.value)  # `self.global_model().get_module()`
+            return None if of is None else f"{of}.{node.func.attr}()"
         return None
     return path.removesuffix(".module").removesuffix("._orig_mod")
 
@@ -120,8 +123,10 @@ def _may_train(facts: FileFacts, call: ast.Call, module: str) -> bool:
 
 
 def _are_apart(facts: FileFacts, near: ast.AST, one: str, other: str) -> bool:
-    """Whether two places were each made by one constructor, neither given the other."""
+    """Whether two places were each made by one constructor, neither given the other, or are two parameters."""
     scope = facts.scope_of(near)
+    if all([each.how for each in facts.bindings_of_path(scope, path)] == ["parameter"] for path in (one, other)):
+        return True
     for path, second in ((one, other), (other, one)):
         bound = facts.bindings_of_path(scope, path)
         if len(bound) != 1 or not isinstance(bound[0].value, ast.Call):

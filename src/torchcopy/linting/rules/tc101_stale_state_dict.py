@@ -49,7 +49,7 @@ def _across_methods(
         for state in flow.at_exit:
             attribute = _attribute_of(state.place, name)
             module = state.kept.module
-            if state.kept.taken is not None:
+            if state.kept.is_returned and "[*]" not in state.place:
                 continue  # such a method is asked at the end too
             if keeper.name == "__init__" and any(
                 other.owner is owner and f"{other.self_name}.{attribute}" in flows[other].copied for other in flows
@@ -63,7 +63,7 @@ def _across_methods(
                 same_class = user.owner is owner
                 for use in other.unknown_uses:
                     if same_class:
-                        matches = use.place == f"{user.self_name}{state.place[len(name) :]}"
+                        matches = _is_entry(use.place, f"{user.self_name}{state.place[len(name) :]}")
                     else:
                         matches = _ends_alike(use.place, attribute) and "best" in attribute
                     if not use.is_load and (user.name in flow.called or user is keeper):
@@ -79,6 +79,11 @@ def _attribute_of(place: str, self_name: str) -> str:
     return place[len(self_name) + 1 :].partition("[")[0]
 
 
+def _is_entry(place: str, kept: str) -> bool:
+    """Whether a place is where a state is kept, or holds it: `[*]` stands for any entry."""
+    return kept == place or kept.startswith((f"{place}[", f"{place}."))
+
+
 def _ends_alike(place: str, attribute: str) -> bool:
     """Whether a place outside of the class may be this attribute of one of its objects: `stopper.best_state`."""
     return place.partition("[")[0].endswith(f".{attribute}") and not place.startswith("self.")
@@ -90,7 +95,9 @@ def _is_of(use: Use, state: State, keeper: str) -> bool:
         return "best" in use.place
     if use.since_made is not None and keeper not in use.since_made:
         return False
-    return use.module.rpartition(".")[2] == state.kept.module.rpartition(".")[2]
+    whole = f"{use.module}." if "." not in use.module else ""  # `self.load_state_dict(…)` loads `self.model` too
+    is_part = bool(whole) and state.kept.is_returned and state.kept.module.startswith(whole)
+    return is_part or use.module.rpartition(".")[2] == state.kept.module.rpartition(".")[2]
 
 
 def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str) -> Finding:
@@ -115,7 +122,7 @@ def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str) -> Finding:
 def _fix(facts: FileFacts, kept: Kept) -> Fix | None:
     """Clones the values, so that what is loaded is what was kept: other numbers than those of the mistake."""
     source, call = facts.source, kept.call
-    if kept.optimizer or kept.alias or kept.taken is not None:
+    if kept.optimizer or kept.alias or kept.is_returned:
         return None
     if isinstance(call, ast.DictComp):
         value = call.value

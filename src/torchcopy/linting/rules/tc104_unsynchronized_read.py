@@ -105,7 +105,7 @@ class _HostCopies(Flow[Pending]):
         if pending and name in _READS and receiver is not None:
             self._report(pending, call)
             return facts
-        if name in _BLOCKING or (name in ("to", "copy_") and _is_blocking_host_copy(call)):
+        if name in _BLOCKING or (name in ("to", "copy_") and _is_blocking_host_copy(self.facts, call)):
             return frozenset()  # waits for the stream, and so for what was queued before
         dotted = self.facts.resolve(call.func)
         joins = dotted.startswith("torch.") and name in _JOINS
@@ -185,10 +185,11 @@ def _is_copy_into_host(facts: FileFacts, call: ast.Call) -> bool:
     return pinned and facts.kind_of(call.args[0]).device != "cpu"
 
 
-def _is_blocking_host_copy(call: ast.Call) -> bool:
-    if keyword(call, "non_blocking") is not None or not call.args:
+def _is_blocking_host_copy(facts: FileFacts, call: ast.Call) -> bool:
+    waits_not = keyword(call, "non_blocking")
+    if waits_not is not None and not (isinstance(waits_not, ast.Constant) and waits_not.value is False):
         return False
-    return isinstance(call.args[0], ast.Constant) and call.args[0].value == "cpu"
+    return _is_cpu(facts, call.args[0] if call.args else keyword(call, "device"))
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
