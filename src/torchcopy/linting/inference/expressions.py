@@ -57,6 +57,8 @@ def _kind(facts: FileFacts, node: ast.AST) -> Kind:
             return _of_attribute(facts, node)
         case ast.Call():
             return calls.kind_of_call(facts, node)
+        case ast.BinOp(left=ast.List() as listed, op=ast.Mult()):  # as often as a number or a tensor of one says
+            return facts.kind_of(listed)
         case ast.BinOp(left=left, right=right):
             return _of_both(facts.kind_of(left), facts.kind_of(right))
         case ast.UnaryOp(op=ast.Not()) | ast.BoolOp(values=[]):

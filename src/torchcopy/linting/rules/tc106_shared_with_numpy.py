@@ -107,11 +107,17 @@ class _SharedMemory(Flow[Pair]):
         for each in walk(node):
             if not isinstance(each, ast.Name | ast.Attribute) or type(each.ctx) is not ast.Load:
                 continue
-            path = path_of(each)
+            path = path_of(each) if not _is_of_comprehension(self.facts, each) else None
             for pair in written:
                 other = pair.second if pair.written == pair.first else pair.first
                 if path == other and not _is_harmless(self.facts, each):
                     self.found.setdefault(pair.node, (pair, each))
+
+
+def _is_of_comprehension(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a name is that of a comprehension around it: another thing of the same name."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    return len(bound) == 1 and isinstance(facts.parent(bound[0].node), ast.comprehension)
 
 
 def _is_harmless(facts: FileFacts, node: ast.expr) -> bool:

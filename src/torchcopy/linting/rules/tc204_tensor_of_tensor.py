@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.nodes import called_name, is_true, walk
+from ..inference.nodes import called_name, is_true, method_call, path_of, walk
 from ..inference.scopes import Scope
 
 CODE = "TC204"
@@ -43,7 +43,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             given = call.args[0]
             if not facts.kind_of(given).is_tensor or _is_asked(facts, scope, given):
                 continue
-            if _is_used_as_said(facts, scope, given):
+            if _is_used_as_said(facts, scope, given) and not _is_only_made_here(facts, call, given):
                 wanted = _instead(facts, call, name)
                 what = f"`{wanted}`" if wanted and len(wanted) < 70 else "`detach().clone()` or `to(…, copy=True)`"
                 message = f"what `{name}` is given is a tensor already, which it warns of and copies: {what}"
@@ -79,6 +79,29 @@ def _is_used_as_said(facts: FileFacts, scope: Scope, node: ast.expr) -> bool:
         ):
             return False
     return True
+
+
+def _is_only_made_here(facts: FileFacts, call: ast.Call, node: ast.expr) -> bool:
+    """Whether the value was something else before, as far as is known: `self.x = torch.tensor(self.x)`.
+
+    Also an entry of a dict that a parameter's annotation tells of, or that the function writes anew.
+    """
+    if isinstance(node, ast.Attribute):
+        at = facts.statement_of(call)
+        targets = at.targets if isinstance(at, ast.Assign) else []
+        return any(path_of(each) == path_of(node) for each in targets)
+    if isinstance(node, ast.Subscript):
+        root: ast.expr = node
+        while isinstance(root, ast.Subscript):
+            root = root.value
+        is_given = isinstance(root, ast.Name) and any(each.how == "parameter" for each in facts.bindings(root))
+        return is_given and not facts.kind_of(root).is_tensor
+    for bound in facts.bindings(node) if isinstance(node, ast.Name) else ():
+        place = path_of(method_call(bound.value, "items", "values")) if bound.how == "element" else None
+        written = facts.scope_of(call).nodes(ast.Subscript)
+        if place and any(path_of(each.value) == place and type(each.ctx) is ast.Store for each in written):
+            return True
+    return False
 
 
 def _instead(facts: FileFacts, call: ast.Call, name: str) -> str:

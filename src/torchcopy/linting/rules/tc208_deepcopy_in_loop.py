@@ -76,9 +76,28 @@ def _is_model(facts: FileFacts, node: ast.expr) -> bool:
 
 def _is_in_training(facts: FileFacts, scope: Scope, call: ast.Call) -> bool:
     loops = facts.loops(call)
+    if _runs_once(facts, call):
+        return False
     if any(_trains(facts, loop) for loop in loops):
         return True
     return scope.owner is not None and _HOOKS.search(scope.name) is not None
+
+
+def _runs_once(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether it is in an `if` that one round alone passes: `if epoch == 5`."""
+    counters = {name for loop in facts.loops(call) if isinstance(loop, ast.For) for name in _names(loop.target)}
+    below: ast.AST = call
+    for at in facts.above(call):
+        if isinstance(at, ast.If) and below in at.body and isinstance(at.test, ast.Compare):
+            left, *others = at.test.left, *at.test.comparators
+            is_equal = len(others) == 1 and isinstance(at.test.ops[0], ast.Eq)
+            is_modulo = any(
+                isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in (left, *others)
+            )
+            if is_equal and not is_modulo and counters & set(_names(left, *others)):
+                return True
+        below = at
+    return False
 
 
 def _names(*nodes: ast.expr) -> Iterator[str]:
