@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .losses import LOSS_LIKE, Given, KeptValue, Losses, differentiated_attributes, losses_of, taken_by
+from .hot_losses import is_detached, taken_by
+from .losses import LOSS_LIKE, Given, KeptValue, Losses, differentiated_attributes, losses_of
 from .nodes import Loop, called_name, keyword, method_call, path_of
 from .scopes import Scope
 
@@ -25,7 +26,7 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
         return False
     if any(each.place.partition("[")[0] == root for each in losses.needed):
         return False  # what it adds up is differentiated
-    if any(losses.is_detached(each, derived=True) for each in kept.values):
+    if any(is_detached(losses, each, derived=True) for each in kept.values):
         return False  # on one of the ways
     if kept.is_sum and facts.is_without_graph(kept.statement):
         return False

@@ -8,25 +8,21 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .flow import Flow
-from .kinds import UNKNOWN, Kind
-from .loss_terms import detaches, is_detached_itself, shown, terms
+from .loss_terms import detaches, shown, terms
 from .nodes import arguments, called_name, keyword, method_call, names_in, path_of, walk
 from .scopes import Scope
 
 if TYPE_CHECKING:
     from .file_facts import FileFacts
 
-_BACKWARDS = ("backward", "manual_backward")
+BACKWARDS = ("backward", "manual_backward")
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
-_SUMS = ("sum", "stack", "fsum")
 _KEEPERS = ("append", "extend", "add", "appendleft")
 LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective")
-_DEEPEST = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,13 +94,15 @@ class Losses(Flow[Value]):
         self.scope = scope
         self.backwards: set[Value] = set()
         self.backward_places: set[str] = set()
-        self._summed_elsewhere: set[Value] = set()  # differentiated behind the loop that made them
+        self.summed_elsewhere: set[Value] = set()  # differentiated behind the loop that made them
         self.needed: set[Value] = set()
         self.kept: dict[ast.expr, KeptValue] = {}
         self.returned: list[tuple[int, frozenset[Value]]] = []
         self.given: dict[ast.expr, Given] = {}
-        self._derived: dict[Value, set[Value]] = {}
-        self._parts: dict[Value, set[Value]] = {}
+        self.hot: dict[int, set[Value]] = {}
+        """What `hot_losses.py` found, by how many calls were followed before."""
+        self.derived: dict[Value, set[Value]] = {}
+        self.parts: dict[Value, set[Value]] = {}
 
     def visit(self, node: ast.AST, facts: frozenset[Value]) -> frozenset[Value]:
         """Notes what is differentiated, kept and returned, and follows what is bound."""
@@ -141,7 +139,7 @@ class Losses(Flow[Value]):
 
     def _call(self, call: ast.Call, facts: frozenset[Value]) -> None:
         name = called_name(call)
-        if name in _BACKWARDS:
+        if name in BACKWARDS:
             self._backward(call, facts)
         elif name == "grad" and self.facts.resolve(call.func) == "torch.autograd.grad" and call.args:
             is_loss = len(call.args) < 3 and keyword(call, "grad_outputs") is None
@@ -182,7 +180,7 @@ class Losses(Flow[Value]):
                 values = self._values(of.value, facts)
             self.backwards |= values
             loop = self.facts.loops(call)[:1]
-            self._summed_elsewhere |= {
+            self.summed_elsewhere |= {
                 each for each in values if each.source is not None and self.facts.loops(each.node)[:1] != loop
             }
         else:
@@ -256,8 +254,8 @@ class Losses(Flow[Value]):
                     self._keep(term, at, place, True, facts)
         made = Value(place, at)
         before = {each for each in facts if each.place == place and each != made}
-        self._derived.setdefault(made, set()).update(before)
-        self._parts.setdefault(made, set()).update(before)
+        self.derived.setdefault(made, set()).update(before)
+        self.parts.setdefault(made, set()).update(before)
         self._relate(made, value, facts)
         return self._rebound(place, made, facts)
 
@@ -279,11 +277,11 @@ class Losses(Flow[Value]):
             if LOSS_LIKE.search((path_of(each) or "").lower())
         ]
         for each in given:
-            self._parts.setdefault(made, set()).update(self._values(each, facts))
+            self.parts.setdefault(made, set()).update(self._values(each, facts))
         for term in terms(value):
             values = self._values(term, facts)
-            self._derived.setdefault(made, set()).update(values)
-            self._parts.setdefault(made, set()).update(values)
+            self.derived.setdefault(made, set()).update(values)
+            self.parts.setdefault(made, set()).update(values)
 
     def _values(self, node: ast.expr, facts: frozenset[Value]) -> frozenset[Value]:
         """What an expression may be, if it is a place, or a call whose result is told by its definition."""
@@ -292,118 +290,15 @@ class Losses(Flow[Value]):
             place = place_of(term)
             if place is not None:
                 found |= {each for each in facts if each.place == place}
-                if not found and (isinstance(term, ast.Subscript) or self._is_differentiated(place)):
+                if not found and (isinstance(term, ast.Subscript) or self.is_differentiated(place)):
                     found.add(Value(place, self.scope.node))
             elif isinstance(term, ast.Call):
                 found.add(Value("", term, term))
         return frozenset(found)
 
-    def _is_differentiated(self, place: str) -> bool:
+    def is_differentiated(self, place: str) -> bool:
         """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
         return place in differentiated_attributes(self.facts, self.scope)
-
-    def hot(self, depth: int = 0) -> set[Value]:
-        """The values that `backward()` was called on, what was computed from them, and what they were made of."""
-        hot = {each for each in self.backwards if not self.is_detached(each)}
-        if depth < _DEEPEST:
-            hot |= {each for each in self._differentiated_elsewhere(depth + 1) if not self.is_detached(each)}
-            for each in self._all_values():
-                if isinstance(each.source, ast.Call) and returns_hot(
-                    self.facts, each.source, each.index, depth + 1
-                ):
-                    hot.add(each)
-            hot |= self._differentiated_by_methods(depth + 1)
-            hot |= self._made_beside(hot, depth + 1)
-        while True:
-            self.needed |= {part for each in self.needed | self.backwards for part in self._parts.get(each, ())}
-            whole = hot - self._summed_elsewhere
-            more = {each for each in self._all_values() if self._is_sum_of(each, hot)}
-            more |= {part for each in whole for part in self._parts.get(each, ()) if self.may_hang(part)}
-            more |= {
-                each for each, of in self._derived.items() if of & hot and not self.is_detached(each, derived=True)
-            }
-            if more <= hot:
-                return hot
-            hot |= more
-
-    def _differentiated_by_methods(self, depth: int) -> set[Value]:
-        """The attributes that another method called `backward()` on, and left with their graph."""
-        found = set()
-        for each in self._all_values():
-            if each.node is self.scope.node and each.source is None and self._is_differentiated(each.place):
-                name = each.place.partition(".")[2]
-                if any(_leaves_hot(self.facts, method, name, depth) for method in _other_methods(self.scope)):
-                    found.add(each)
-        return found
-
-    def _differentiated_elsewhere(self, depth: int) -> Iterator[Value]:
-        """What is given to a function of the project that calls `backward()` on it."""
-        for given in self.given.values():
-            taken = taken_by(self.facts, given.call, given.node)
-            if taken is not None:
-                losses = losses_of(taken.facts, taken.scope)
-                if taken.value in losses.hot(depth):
-                    yield from given.values
-
-    def _is_sum_of(self, value: Value, hot: set[Value]) -> bool:
-        """Whether a value is `sum(losses)` or the like, of a list of hot ones."""
-        match value.source:
-            case ast.Call(args=[given, *_]) as call if called_name(call) in _SUMS and value.index < 0:
-                listed = place_of(given)
-                return any(
-                    kept.keeper == listed and not kept.is_sum and kept.values & hot for kept in self.kept.values()
-                )
-        return False
-
-    def _made_beside(self, hot: set[Value], depth: int) -> set[Value]:
-        """The other losses that one call of a function of the project gave: they share a graph."""
-        calls = {each.source for each in hot if each.index >= 0}
-        return {
-            each
-            for each in self._all_values()
-            if each.index >= 0
-            and isinstance(each.source, ast.Call)
-            and each.source in calls
-            and LOSS_LIKE.search(each.place.lower())
-            and returns_loss(self.facts, each.source, each.index, depth)
-        }
-
-    def _all_values(self) -> Iterator[Value]:
-        for kept in self.kept.values():
-            yield from kept.values
-        for _, values in self.returned:
-            yield from values
-
-    def is_detached(self, value: Value, *, derived: bool = False) -> bool:
-        """Whether a value hangs on no graph for sure; a `derived` one may be on the graph of what it is made of."""
-        if value.source is None:
-            return False
-        kind = self._kind(value)
-        if derived and value in self.backwards:
-            return is_detached_itself(value.source)  # a number it begins with has no `backward`
-        if derived and detaches(value.source):
-            return True
-        return kind.name in ("number", "ndarray", "text") or (derived and kind.is_tensor and kind.graph is False)
-
-    def _kind(self, value: Value) -> Kind:
-        """What a value is; of a part of what a call gives, what the call's definition tells."""
-        if value.index < 0:
-            return self.facts.kind_of(value.source)
-        found = self.facts.definition(value.source.func) if isinstance(value.source, ast.Call) else None
-        parts = self.facts.summary(found).parts if found is not None and found.scope.is_function else ()
-        return parts[value.index] if value.index < len(parts) else UNKNOWN
-
-    def may_hang(self, part: Value, depth: int = 0) -> bool:
-        """Whether a summand of a loss hangs on the graph: a weight or a target does not."""
-        made_of = self._parts.get(part, ())
-        is_renamed = part.source is None or (made_of and path_of(part.source) is not None)
-        if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
-            return any(self.may_hang(each, depth + 1) for each in made_of)
-        if not isinstance(part.source, ast.Call | ast.BinOp) or not LOSS_LIKE.search(part.place.lower()):
-            kind = self.facts.kind_of(part.source)
-            return kind.is_tensor and kind.graph is True
-        kind = self._kind(part)
-        return not detaches(part.source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
 
 
 def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:
@@ -414,7 +309,7 @@ def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:
     known = facts.differentiated
     if owner not in known:
         places = (
-            (method.self_name, path_of(method_call(call, *_BACKWARDS)) or "")
+            (method.self_name, path_of(method_call(call, *BACKWARDS)) or "")
             for method in owner.inner
             for call in method.nodes(ast.Call)
         )
@@ -422,75 +317,6 @@ def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:
             place[len(name) + 1 :] for name, place in places if name and place.startswith(f"{name}.")
         )
     return frozenset(f"{scope.self_name}.{each}" for each in known[owner])
-
-
-def _other_methods(scope: Scope) -> list[Scope]:
-    owner = scope.owner
-    return [each for each in (owner.inner if owner is not None else ()) if each is not scope and each.self_name]
-
-
-def _leaves_hot(facts: FileFacts, method: Scope, attribute: str, depth: int) -> bool:
-    """Whether a method differentiates an attribute of its object, which has its graph when the method is done."""
-    place = f"{method.self_name}.{attribute}"
-    if not any(path_of(method_call(each, *_BACKWARDS)) == place for each in method.nodes(ast.Call)):
-        return False
-    losses = losses_of(facts, method)
-    left = {each for each in losses.at_exit if each.place == place}
-    return left <= losses.hot(depth)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Taken:
-    """The parameter of a function of the project that an argument becomes."""
-
-    facts: FileFacts
-    scope: Scope
-    value: Value
-
-
-def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
-    """Which parameter of which function of the project an argument of a call becomes, where that is known."""
-    found = facts.definition(call.func)
-    if found is None or not found.scope.is_function or not found.scope.body:
-        return None
-    parameters = found.scope.parameters
-    word = next((each.arg for each in call.keywords if each.value is node), None)
-    if word is not None:
-        wanted = next((each for each in parameters if each.arg == word), None)
-    elif node in call.args and not any(isinstance(each, ast.Starred) for each in call.args):
-        is_bound = bool(found.scope.self_name) and parameters[:1] and parameters[0].arg == found.scope.self_name
-        at = call.args.index(node) + bool(is_bound)
-        wanted = parameters[at] if at < len(parameters) else None
-    else:
-        return None
-    return None if wanted is None else Taken(found.facts, found.scope, Value(wanted.arg, wanted))
-
-
-def returns_hot(facts: FileFacts, call: ast.Call, index: int, depth: int = 1) -> bool:
-    """Whether a function of the project returns, as its `index`-th part, what it called `backward()` on."""
-    found = facts.definition(call.func)
-    if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
-        return False
-    losses = losses_of(found.facts, found.scope)
-    if not (losses.backwards or losses.given):
-        return False
-    hot = losses.hot(depth)
-    given = [values for part, values in losses.returned if part == index and values]
-    if any(all(losses.is_detached(each, derived=True) for each in values) for values in given):
-        return False  # a number on the common way, a loss on another one
-    return any(values & hot for values in given)
-
-
-def returns_loss(facts: FileFacts, call: ast.Call, index: int, depth: int) -> bool:
-    """Whether a function of the project returns, as its `index`-th part, a loss with its graph."""
-    found = facts.definition(call.func)
-    if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
-        return False
-    losses = losses_of(found.facts, found.scope)
-    parts = [values for part, values in losses.returned if part == index]
-    return bool(parts) and all(
-        values and all(each.source is not None and losses.may_hang(each) for each in values) for values in parts
-    )
 
 
 def losses_of(facts: FileFacts, scope: Scope) -> Losses:

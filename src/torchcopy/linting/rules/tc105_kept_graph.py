@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
+from ..inference.hot_losses import hot_values, returns_hot
 from ..inference.leaks import is_kept_by_call, is_leak
-from ..inference.losses import KeptValue, losses_of, returns_hot
+from ..inference.losses import KeptValue, losses_of
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 
@@ -35,7 +36,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         losses = losses_of(facts, scope)
         if not (losses.kept or losses.given):
             continue
-        hot = losses.hot()
+        hot = hot_values(losses)
         reported: set[ast.AST] = set()
         for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope)):
             is_hot = any(each in hot or _from_call(facts, each.source, each.index) for each in kept.values)

@@ -1,0 +1,206 @@
+"""Which of the values that `losses.py` follows hang on a graph that `backward()` went through, also by calls.
+
+Such a value is called hot: one that was differentiated, a summand of it, and what was computed from it.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .kinds import UNKNOWN, Kind
+from .loss_terms import detaches, is_detached_itself
+from .losses import BACKWARDS, LOSS_LIKE, Losses, Value, losses_of, place_of
+from .nodes import called_name, method_call, path_of
+from .scopes import Scope
+
+if TYPE_CHECKING:
+    from .file_facts import FileFacts
+
+_DEEPEST = 3  # calls of calls
+_SUMS = ("sum", "stack", "fsum")
+
+
+def hot_values(losses: Losses, depth: int = 0) -> set[Value]:
+    """The values that `backward()` was called on, what was computed from them, and what they were made of."""
+    if depth not in losses.hot:
+        losses.hot[depth] = _work_out(losses, depth)
+    return losses.hot[depth]
+
+
+def _work_out(losses: Losses, depth: int) -> set[Value]:
+    hot = {each for each in losses.backwards if not is_detached(losses, each)}
+    if depth < _DEEPEST:
+        hot |= {each for each in _differentiated_elsewhere(losses, depth + 1) if not is_detached(losses, each)}
+        for each in _all_values(losses):
+            if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.index, depth + 1):
+                hot.add(each)
+        hot |= _differentiated_by_methods(losses, depth + 1)
+        hot |= _made_beside(losses, hot, depth + 1)
+    while True:
+        losses.needed |= {part for each in losses.needed | losses.backwards for part in losses.parts.get(each, ())}
+        whole = hot - losses.summed_elsewhere
+        more = {each for each in _all_values(losses) if _is_sum_of(losses, each, hot)}
+        more |= {part for each in whole for part in losses.parts.get(each, ()) if may_hang(losses, part)}
+        more |= {
+            each for each, of in losses.derived.items() if of & hot and not is_detached(losses, each, derived=True)
+        }
+        if more <= hot:
+            return hot
+        hot |= more
+
+
+def _differentiated_by_methods(losses: Losses, depth: int) -> set[Value]:
+    """The attributes that another method called `backward()` on, and left with their graph."""
+    found = set()
+    for each in _all_values(losses):
+        if each.node is losses.scope.node and each.source is None and losses.is_differentiated(each.place):
+            name = each.place.partition(".")[2]
+            if any(_leaves_hot(losses.facts, method, name, depth) for method in _other_methods(losses.scope)):
+                found.add(each)
+    return found
+
+
+def _differentiated_elsewhere(losses: Losses, depth: int) -> Iterator[Value]:
+    """What is given to a function of the project that calls `backward()` on it."""
+    for given in losses.given.values():
+        taken = taken_by(losses.facts, given.call, given.node)
+        if taken is not None and taken.value in hot_values(losses_of(taken.facts, taken.scope), depth):
+            yield from given.values
+
+
+def _is_sum_of(losses: Losses, value: Value, hot: set[Value]) -> bool:
+    """Whether a value is `sum(losses)` or the like, of a list of hot ones."""
+    match value.source:
+        case ast.Call(args=[given, *_]) as call if called_name(call) in _SUMS and value.index < 0:
+            listed = place_of(given)
+            return any(
+                kept.keeper == listed and not kept.is_sum and kept.values & hot for kept in losses.kept.values()
+            )
+    return False
+
+
+def _made_beside(losses: Losses, hot: set[Value], depth: int) -> set[Value]:
+    """The other losses that one call of a function of the project gave: they share a graph."""
+    calls = {each.source for each in hot if each.index >= 0}
+    return {
+        each
+        for each in _all_values(losses)
+        if each.index >= 0
+        and isinstance(each.source, ast.Call)
+        and each.source in calls
+        and LOSS_LIKE.search(each.place.lower())
+        and returns_loss(losses.facts, each.source, each.index, depth)
+    }
+
+
+def _all_values(losses: Losses) -> Iterator[Value]:
+    for kept in losses.kept.values():
+        yield from kept.values
+    for _, values in losses.returned:
+        yield from values
+
+
+def is_detached(losses: Losses, value: Value, *, derived: bool = False) -> bool:
+    """Whether a value hangs on no graph for sure; a `derived` one may be on the graph of what it is made of."""
+    if value.source is None:
+        return False
+    kind = _kind(losses, value)
+    if derived and value in losses.backwards:
+        return is_detached_itself(value.source)  # a number it begins with has no `backward`
+    if derived and detaches(value.source):
+        return True
+    return kind.name in ("number", "ndarray", "text") or (derived and kind.is_tensor and kind.graph is False)
+
+
+def _kind(losses: Losses, value: Value) -> Kind:
+    """What a value is; of a part of what a call gives, what the call's definition tells."""
+    if value.index < 0:
+        return losses.facts.kind_of(value.source)
+    found = losses.facts.definition(value.source.func) if isinstance(value.source, ast.Call) else None
+    parts = losses.facts.summary(found).parts if found is not None and found.scope.is_function else ()
+    return parts[value.index] if value.index < len(parts) else UNKNOWN
+
+
+def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
+    """Whether a summand of a loss hangs on the graph: a weight or a target does not."""
+    made_of = losses.parts.get(part, ())
+    is_renamed = part.source is None or (made_of and path_of(part.source) is not None)
+    if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
+        return any(may_hang(losses, each, depth + 1) for each in made_of)
+    if not isinstance(part.source, ast.Call | ast.BinOp) or not LOSS_LIKE.search(part.place.lower()):
+        kind = losses.facts.kind_of(part.source)
+        return kind.is_tensor and kind.graph is True
+    kind = _kind(losses, part)
+    return not detaches(part.source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
+
+
+def _other_methods(scope: Scope) -> list[Scope]:
+    owner = scope.owner
+    return [each for each in (owner.inner if owner is not None else ()) if each is not scope and each.self_name]
+
+
+def _leaves_hot(facts: FileFacts, method: Scope, attribute: str, depth: int) -> bool:
+    """Whether a method differentiates an attribute of its object, which has its graph when the method is done."""
+    place = f"{method.self_name}.{attribute}"
+    if not any(path_of(method_call(each, *BACKWARDS)) == place for each in method.nodes(ast.Call)):
+        return False
+    losses = losses_of(facts, method)
+    left = {each for each in losses.at_exit if each.place == place}
+    return left <= hot_values(losses, depth)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taken:
+    """The parameter of a function of the project that an argument becomes."""
+
+    facts: FileFacts
+    scope: Scope
+    value: Value
+
+
+def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
+    """Which parameter of which function of the project an argument of a call becomes, where that is known."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or not found.scope.body:
+        return None
+    parameters = found.scope.parameters
+    word = next((each.arg for each in call.keywords if each.value is node), None)
+    if word is not None:
+        wanted = next((each for each in parameters if each.arg == word), None)
+    elif node in call.args and not any(isinstance(each, ast.Starred) for each in call.args):
+        is_bound = bool(found.scope.self_name) and parameters[:1] and parameters[0].arg == found.scope.self_name
+        at = call.args.index(node) + bool(is_bound)
+        wanted = parameters[at] if at < len(parameters) else None
+    else:
+        return None
+    return None if wanted is None else Taken(found.facts, found.scope, Value(wanted.arg, wanted))
+
+
+def returns_hot(facts: FileFacts, call: ast.Call, index: int, depth: int = 1) -> bool:
+    """Whether a function of the project returns, as its `index`-th part, what it called `backward()` on."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
+        return False
+    losses = losses_of(found.facts, found.scope)
+    if not (losses.backwards or losses.given):
+        return False
+    hot = hot_values(losses, depth)
+    given = [values for part, values in losses.returned if part == index and values]
+    if any(all(is_detached(losses, each, derived=True) for each in values) for values in given):
+        return False  # a number on the common way, a loss on another one
+    return any(values & hot for values in given)
+
+
+def returns_loss(facts: FileFacts, call: ast.Call, index: int, depth: int) -> bool:
+    """Whether a function of the project returns, as its `index`-th part, a loss with its graph."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
+        return False
+    losses = losses_of(found.facts, found.scope)
+    parts = [values for part, values in losses.returned if part == index]
+    return bool(parts) and all(
+        values and all(each.source is not None and may_hang(losses, each) for each in values) for values in parts
+    )
