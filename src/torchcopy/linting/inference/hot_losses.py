@@ -173,7 +173,8 @@ def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
     elif node in call.args and not any(isinstance(each, ast.Starred) for each in call.args):
         is_bound = bool(found.scope.self_name) and parameters[:1] and parameters[0].arg == found.scope.self_name
         at = call.args.index(node) + bool(is_bound)
-        wanted = parameters[at] if at < len(parameters) else None
+        by_place = parameters[: len(parameters) - found.scope.by_keyword_only]
+        wanted = by_place[at] if at < len(by_place) else None
     else:
         return None
     return None if wanted is None else Taken(found.facts, found.scope, Value(wanted.arg, wanted))

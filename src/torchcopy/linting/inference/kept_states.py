@@ -143,6 +143,7 @@ def _places_of_arguments(call: ast.Call, function: Scope) -> dict[str, str]:
     if function.self_name and isinstance(call.func, ast.Attribute) and parameters[:1] == [function.self_name]:
         places[function.self_name] = path_of(call.func.value) or ""
         parameters = parameters[1:]
+    parameters = parameters[: len(parameters) - function.by_keyword_only]
     if not any(isinstance(each, ast.Starred) for each in call.args):
         places |= {name: module_path(each) or "" for name, each in zip(parameters, call.args, strict=False)}
     places |= {each.arg: module_path(each.value) or "" for each in call.keywords if each.arg}

@@ -141,6 +141,11 @@ class Scope:
         given = self.node.args
         return [*given.posonlyargs, *given.args, *given.kwonlyargs]
 
+    @property
+    def by_keyword_only(self) -> int:
+        """How many parameters at the end are given by keyword only."""
+        return len(self.node.args.kwonlyargs) if isinstance(self.node, FUNCTIONS) else 0
+
     @functools.cached_property
     def bindings(self) -> dict[str, list[Binding]]:
         """Where each name of this scope is bound, in the order of the source."""
