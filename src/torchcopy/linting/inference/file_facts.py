@@ -19,12 +19,12 @@ from collections.abc import Iterator
 
 from ..project import Project
 from ..source import Source
-from . import expressions
-from .kinds import Kind
-from .losses import Losses
+from .losses.loss_flow import Losses
 from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop
 from .scopes import Binding, Scope
 from .summaries import Definition, Summary, find_definition, summarise
+from .values import expressions
+from .values.kinds import Kind
 
 _NO_GRAPH = ("no_grad", "inference_mode")
 _MOST_BINDINGS = 50  # of a name whose last one is wanted

@@ -19,7 +19,7 @@ class Flow(Generic[F]):
     meet, a fact holds if it holds on one of them. A loop is run until nothing new is known at its head, so that
     `visit` sees a statement several times: collect findings in a set or dict keyed by node.
 
-    Example of a subclass: `inference/state_flow.py`.
+    Example of a subclass: `inference/weights/state_flow.py`.
     """
 
     def __init__(self) -> None:

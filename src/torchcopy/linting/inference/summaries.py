@@ -8,9 +8,9 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .kinds import UNKNOWN, Kind, joined
 from .nodes import called_name, path_of, strip_calls
 from .scopes import Scope
+from .values.kinds import UNKNOWN, Kind, joined
 
 if TYPE_CHECKING:
     from .file_facts import FileFacts

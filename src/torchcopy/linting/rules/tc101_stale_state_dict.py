@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.kept_states import Kept, unwrapped
 from ..inference.nodes import called_name, method_call
 from ..inference.scopes import Scope
-from ..inference.state_flow import KeptStates, State, Use
+from ..inference.weights.kept_states import Kept, unwrapped
+from ..inference.weights.state_flow import KeptStates, State, Use
 
 CODE = "TC101"
 NEEDS = ("state_dict()", "state_dict(keep_vars")

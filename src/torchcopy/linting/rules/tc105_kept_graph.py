@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.hot_losses import hot_values, returns_hot
-from ..inference.leaks import is_kept_by_call, is_leak
-from ..inference.losses import KeptValue, losses_of
+from ..inference.losses.hot_losses import hot_values, returns_hot
+from ..inference.losses.leaks import is_kept_by_call, is_leak
+from ..inference.losses.loss_flow import KeptValue, losses_of
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from ..findings import Finding
 from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
-from ..inference.kept_states import is_module
 from ..inference.nodes import called_name, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Scope
-from ..inference.training import module_path, updates, written_module
+from ..inference.weights.kept_states import is_module
+from ..inference.weights.training import module_path, updates, written_module
 
 CODE = "TC109"
 NEEDS = ("copy.copy(", "target", "best_", "parameters()")

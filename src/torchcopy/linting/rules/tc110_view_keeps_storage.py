@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.leaks import repeats
-from ..inference.losses import KeptValue
-from ..inference.memory import written_in
+from ..inference.losses.leaks import repeats
+from ..inference.losses.loss_flow import KeptValue
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
+from ..inference.values.memory import written_in
 
 CODE = "TC110"
 NEEDS = ("torch.save(", ".append(")

@@ -11,14 +11,14 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
+from ..call_edits import renamed_call, unwrapped_call, with_argument, without_method
 from ..findings import Edit, Finding, Fix
-from ..inference.call_edits import renamed_call, unwrapped_call, with_argument, without_method
 from ..inference.file_facts import FileFacts
-from ..inference.looks import looks_like_tensor
-from ..inference.memory import are_apart, written_in
 from ..inference.nodes import called_name, is_true, keyword, method_call, path_of, strip_calls
 from ..inference.scopes import Scope
 from ..inference.summaries import find_method
+from ..inference.values.looks import looks_like_tensor
+from ..inference.values.memory import are_apart, written_in
 
 CODE = "TC202"
 NEEDS = (".clone(", ".numpy().copy(", "deepcopy(")

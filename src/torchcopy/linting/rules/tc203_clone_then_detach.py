@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.looks import looks_like_tensor
 from ..inference.nodes import arguments, called_name, keyword, method_call, path_of
 from ..inference.scopes import Scope
+from ..inference.values.looks import looks_like_tensor
 from ..source import Source
 
 CODE = "TC203"

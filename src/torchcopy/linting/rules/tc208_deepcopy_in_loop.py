@@ -10,7 +10,7 @@ from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import Loop, called_name, method_call, walk
 from ..inference.scopes import Scope
-from ..inference.training import module_path, updates
+from ..inference.weights.training import module_path, updates
 
 CODE = "TC208"
 NEEDS = ("deepcopy(",)

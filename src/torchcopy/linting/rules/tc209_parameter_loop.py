@@ -10,7 +10,7 @@ from ..findings import Finding
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import called_name, method_call, path_of
 from ..inference.scopes import Scope
-from ..inference.weight_updates import Deed, Places, simple_statements
+from ..inference.weights.weight_updates import Deed, Places, simple_statements
 
 CODE = "TC209"
 NEEDS = ("parameters()", "state_dict()", "buffers()", "params")

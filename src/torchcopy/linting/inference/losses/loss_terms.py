@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .nodes import called_name
+from ..nodes import called_name
 
 _LIKE_ITSELF = frozenset(
     "mean sum clone to cpu cuda float double half view reshape squeeze unsqueeze abs sqrt log exp div mul add sub "

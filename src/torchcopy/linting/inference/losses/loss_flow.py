@@ -10,13 +10,13 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from .flow import Flow
+from ..flow import Flow
+from ..nodes import arguments, called_name, keyword, method_call, names_in, path_of, walk
+from ..scopes import Scope
 from .loss_terms import detaches, shown, terms
-from .nodes import arguments, called_name, keyword, method_call, names_in, path_of, walk
-from .scopes import Scope
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 BACKWARDS = ("backward", "manual_backward")
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 from typing import TYPE_CHECKING
 
+from ..scopes import Binding
 from . import annotated, calls
 from .kinds import (
     DETACHED,
@@ -18,10 +19,9 @@ from .kinds import (
     Kind,
     joined,
 )
-from .scopes import Binding
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 _PARTS_OF_MODULES = {"weight": PARAMETER, "bias": PARAMETER}
 _MANY = 40  # bindings of one name: more are not read

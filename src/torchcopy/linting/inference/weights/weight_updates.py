@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from .nodes import called_name, walk
+from ..nodes import called_name, walk
 
 Deed = Literal["copy", "average", "scale", "add", ""]
 

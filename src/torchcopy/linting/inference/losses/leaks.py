@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..nodes import Loop, called_name, keyword, method_call, path_of
+from ..scopes import Scope
 from .hot_losses import is_detached, taken_by
-from .losses import LOSS_LIKE, Given, KeptValue, Losses, differentiated_attributes, losses_of
-from .nodes import Loop, called_name, keyword, method_call, path_of
-from .scopes import Scope
+from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, differentiated_attributes, losses_of
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 _DEEPEST = 3  # calls of calls
 _TAKES_OLDEST = ("pop", "popleft")

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .nodes import called_name, is_true, keyword, method_call, path_of, strip_calls
-from .summaries import find_method
+from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls
+from ..summaries import find_method
 from .training import module_path
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
-    from .scopes import Scope
+    from ..file_facts import FileFacts
+    from ..scopes import Scope
 
 SHALLOW = ("copy.copy", "collections.OrderedDict", "types.MappingProxyType")
 _SHALLOW_BUILT_IN = ("dict", "OrderedDict")

@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .flow import Flow
+from ..flow import Flow
+from ..nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
+from ..scopes import Scope
 from .kept_states import Kept, kept_in, thing_of, unwrapped
-from .nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
 from .rounds import is_in_last_round
-from .scopes import Scope
 from .training import module_path, updates
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 _SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
 _CONTAINERS = ("append", "add", "appendleft", "put")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Literal
 
+from ..nodes import keyword, path_of
 from .kinds import (
     DETACHED,
     DICT,
@@ -21,7 +22,6 @@ from .kinds import (
     UNKNOWN,
     Kind,
 )
-from .nodes import keyword, path_of
 from .torch_names import (
     DETACHED_METHODS,
     FROM_NOTHING,
@@ -35,7 +35,7 @@ from .torch_names import (
 )
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 _BUILT_IN = {
     "float": NUMBER,

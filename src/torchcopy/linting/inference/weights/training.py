@@ -6,11 +6,11 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from .nodes import arguments, called_name, method_call, path_of, strip_calls, walk
-from .summaries import is_optimizer_step
+from ..nodes import arguments, called_name, method_call, path_of, strip_calls, walk
+from ..summaries import is_optimizer_step
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 _TRAINS = re.compile(
     r"(^|_)(train(er|ing)?|fit|finetune|learn|optimi[sz]e|optimi[sz]ation|update|epoch|do_step|train_?(step|batch|epoch|loop|iter|model))(_|$)"

@@ -6,10 +6,10 @@ import ast
 import re
 from typing import TYPE_CHECKING, Literal
 
-from .nodes import called_name, path_of
+from ..nodes import called_name, path_of
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 Look = Literal["known", "likely", ""]
 

@@ -9,7 +9,7 @@ from .kinds import DICT, LIST, MODULE, NDARRAY, NUMBER, OTHER, PARAMETER, TENSOR
 from .torch_names import OPTIMIZERS
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 _TENSORS = {"torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.BoolTensor", "torch.IntTensor"}
 _PLAIN: dict[str, Kind] = {

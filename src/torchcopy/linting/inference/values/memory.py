@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .nodes import method_call, path_of, walk
-from .scopes import Scope
+from ..nodes import method_call, path_of, walk
+from ..scopes import Scope
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 _VIEWS = frozenset(
     """

@@ -1,4 +1,4 @@
-"""Which of the values that `losses.py` follows hang on a graph that `backward()` went through, also by calls.
+"""Which of the values that `loss_flow.py` follows hang on a graph that `backward()` went through, also by calls.
 
 Such a value is called hot: one that was differentiated, a summand of it, and what was computed from it.
 """
@@ -10,14 +10,14 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .kinds import UNKNOWN, Kind
+from ..nodes import called_name, method_call, path_of
+from ..scopes import Scope
+from ..values.kinds import UNKNOWN, Kind
+from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Value, losses_of, place_of
 from .loss_terms import detaches, is_detached_itself
-from .losses import BACKWARDS, LOSS_LIKE, Losses, Value, losses_of, place_of
-from .nodes import called_name, method_call, path_of
-from .scopes import Scope
 
 if TYPE_CHECKING:
-    from .file_facts import FileFacts
+    from ..file_facts import FileFacts
 
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")

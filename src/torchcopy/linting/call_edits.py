@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from ..findings import Edit
-from ..source import Source
+from .findings import Edit
+from .source import Source
 
 
 def without_method(source: Source, call: ast.Call) -> Edit | None:

@@ -1,0 +1,1 @@
+"""Where losses go: what `backward()` is called on, and what keeps them with their graphs."""
