@@ -51,10 +51,11 @@ def _across_methods(
             module = state.kept.module
             if state.kept.is_returned and "[*]" not in state.place:
                 continue  # such a method is asked at the end too
-            if keeper.name == "__init__" and any(
-                other.owner is owner and f"{other.self_name}.{attribute}" in flows[other].copied for other in flows
-            ):
+            own = [(f"{each.self_name}.", flows[each]) for each in flows if each.owner is owner]
+            if keeper.name == "__init__" and any(f"{of}.{attribute}" in other.copied for of, other in own):
                 continue  # only what it begins with is no copy
+            if any(f"{of}{state.place[len(name) + 1 :]}" in other.written_through for of, other in own):
+                continue  # to be written
             if not attribute or (module in flow.rebound and not module.startswith(f"{name}.")):
                 continue  # nobody trains a module later that was made here, and is no attribute
             if not trains and module.partition(".")[0] not in handed:

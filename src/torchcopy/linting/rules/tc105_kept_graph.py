@@ -39,7 +39,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         hot = hot_values(losses)
         reported: set[ast.AST] = set()
         for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope)):
-            is_hot = any(each in hot or _from_call(facts, each.source, each.index) for each in kept.values)
+            is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
             if is_hot and kept.statement not in reported and is_leak(facts, scope, losses, kept):
                 reported.add(kept.statement)
                 yield _finding(facts, kept)
@@ -83,8 +83,8 @@ def _keeps_anything(scope: Scope) -> bool:
     return scope.has(ast.AugAssign) or scope.has(ast.Call) or scope.has(ast.Assign)
 
 
-def _from_call(facts: FileFacts, source: ast.expr | None, index: int) -> bool:
-    return isinstance(source, ast.Call) and returns_hot(facts, source, index)
+def _from_call(facts: FileFacts, source: ast.expr | None, part: int | str | None) -> bool:
+    return isinstance(source, ast.Call) and returns_hot(facts, source, part)
 
 
 def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
@@ -96,7 +96,7 @@ def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
             if not found.scope.is_function or not found.scope.body:
                 continue
             parts = losses_of(found.facts, found.scope).returned
-            if any(not values for index, values in parts if index == each.index or index == -1):
+            if any(not values for part, values in parts if part == each.part or part is None):
                 return True
     return False
 

@@ -14,6 +14,7 @@ from ..inference.scopes import Scope
 CODE = "TC204"
 NEEDS = ("tensor(",)
 
+_MOST_BINDINGS = 10  # of a name, that are looked at
 _ASKS = ("isinstance", "is_tensor", "hasattr", "issubclass", "type", "callable")
 _TENSOR_ATTRIBUTES = frozenset(
     """
@@ -54,7 +55,9 @@ def check(facts: FileFacts) -> Iterator[Finding]:
 
 def _is_asked(facts: FileFacts, scope: Scope, node: ast.expr) -> bool:
     """Whether the function tests what the value is: then an annotation tells half of it."""
-    texts = {facts.source.segment(each) for each in walk(node) if isinstance(each, ast.expr)}
+    made_of = [bound.value for bound in facts.bindings(node) if bound.value] if isinstance(node, ast.Name) else []
+    parts = [each for whole in (node, *made_of[:_MOST_BINDINGS]) for each in walk(whole)]
+    texts = {facts.source.segment(each) for each in parts if isinstance(each, ast.expr)}
     at: Scope | None = scope
     while at is not None:
         for call in at.nodes(ast.Call):

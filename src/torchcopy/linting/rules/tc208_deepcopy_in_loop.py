@@ -20,7 +20,7 @@ _HOOKS = re.compile(
     r"on_(train_|validation_|val_|training_|valid_)?(epoch|batch|step)_end$|after_(epoch|batch|step)$"
 )
 _FEW = re.compile(
-    r"fold|seed|trial|split|\bruns?\b|restart|repeat|task|ensemble|config|case|metric|mode|dtype|variant|boot"
+    r"fold|seed|trial|split|\bruns?\b|restart|repeat|task|ensemble|config|case|metric|mode|dtype|variant|boot|search|grid|hypothes|candidate"
 )  # whole trainings, not steps of one
 
 
@@ -88,15 +88,22 @@ def _runs_once(facts: FileFacts, call: ast.Call) -> bool:
     counters = {name for loop in facts.loops(call) if isinstance(loop, ast.For) for name in _names(loop.target)}
     below: ast.AST = call
     for at in facts.above(call):
-        if isinstance(at, ast.If) and below in at.body and isinstance(at.test, ast.Compare):
-            left, *others = at.test.left, *at.test.comparators
-            is_equal = len(others) == 1 and isinstance(at.test.ops[0], ast.Eq)
-            is_modulo = any(
-                isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in (left, *others)
+        if isinstance(at, ast.If) and below in at.body:
+            tests = (
+                at.test.values if isinstance(at.test, ast.BoolOp) and isinstance(at.test.op, ast.And) else [at.test]
             )
-            if is_equal and not is_modulo and counters & set(_names(left, *others)):
+            if any(_is_of_one_round(each, counters) for each in tests):
                 return True
         below = at
+    return False
+
+
+def _is_of_one_round(test: ast.expr, counters: set[str]) -> bool:
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            sides = (left, right)
+            is_modulo = any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in sides)
+            return not is_modulo and bool(counters & set(_names(*sides)))
     return False
 
 
@@ -109,8 +116,10 @@ def _names(*nodes: ast.expr) -> Iterator[str]:
 
 def _trains(facts: FileFacts, loop: Loop) -> bool:
     """Whether weights are trained in a loop, each time before or after the copy."""
-    if isinstance(loop, ast.For) and _FEW.search(" ".join(_names(loop.target, loop.iter))):
-        return False
+    if isinstance(loop, ast.For):
+        is_listed = isinstance(loop.iter, ast.List | ast.Tuple)
+        if is_listed or _FEW.search(" ".join(_names(loop.target, loop.iter))):
+            return False
     for node in walk(loop):
         if isinstance(node, ast.Call):
             name = called_name(node)

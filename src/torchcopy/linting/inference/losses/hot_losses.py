@@ -35,7 +35,7 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
     if depth < _DEEPEST:
         hot |= {each for each in _differentiated_elsewhere(losses, depth + 1) if not is_detached(losses, each)}
         for each in _all_values(losses):
-            if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.index, depth + 1):
+            if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.part, depth + 1):
                 hot.add(each)
         hot |= _differentiated_by_methods(losses, depth + 1)
         hot |= _made_beside(losses, hot, depth + 1)
@@ -74,7 +74,7 @@ def _differentiated_elsewhere(losses: Losses, depth: int) -> Iterator[Value]:
 def _is_sum_of(losses: Losses, value: Value, hot: set[Value]) -> bool:
     """Whether a value is `sum(losses)` or the like, of a list of hot ones."""
     match value.source:
-        case ast.Call(args=[given, *_]) as call if called_name(call) in _SUMS and value.index < 0:
+        case ast.Call(args=[given, *_]) as call if called_name(call) in _SUMS and value.part is None:
             listed = place_of(given)
             return any(
                 kept.keeper == listed and not kept.is_sum and kept.values & hot for kept in losses.kept.values()
@@ -84,15 +84,15 @@ def _is_sum_of(losses: Losses, value: Value, hot: set[Value]) -> bool:
 
 def _made_beside(losses: Losses, hot: set[Value], depth: int) -> set[Value]:
     """The other losses that one call of a function of the project gave: they share a graph."""
-    calls = {each.source for each in hot if each.index >= 0}
+    calls = {each.source for each in hot if each.part is not None}
     return {
         each
         for each in _all_values(losses)
-        if each.index >= 0
+        if each.part is not None
         and isinstance(each.source, ast.Call)
         and each.source in calls
         and LOSS_LIKE.search(each.place.lower())
-        and returns_loss(losses.facts, each.source, each.index, depth)
+        and returns_loss(losses.facts, each.source, each.part, depth)
     }
 
 
@@ -117,11 +117,11 @@ def is_detached(losses: Losses, value: Value, *, derived: bool = False) -> bool:
 
 def _kind(losses: Losses, value: Value) -> Kind:
     """What a value is; of a part of what a call gives, what the call's definition tells."""
-    if value.index < 0:
-        return losses.facts.kind_of(value.source)
+    if not isinstance(value.part, int):
+        return losses.facts.kind_of(value.source) if value.part is None else UNKNOWN
     found = losses.facts.definition(value.source.func) if isinstance(value.source, ast.Call) else None
     parts = losses.facts.summary(found).parts if found is not None and found.scope.is_function else ()
-    return parts[value.index] if value.index < len(parts) else UNKNOWN
+    return parts[value.part] if value.part < len(parts) else UNKNOWN
 
 
 def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
@@ -180,8 +180,8 @@ def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
     return None if wanted is None else Taken(found.facts, found.scope, Value(wanted.arg, wanted))
 
 
-def returns_hot(facts: FileFacts, call: ast.Call, index: int, depth: int = 1) -> bool:
-    """Whether a function of the project returns, as its `index`-th part, what it called `backward()` on."""
+def returns_hot(facts: FileFacts, call: ast.Call, part: int | str | None, depth: int = 1) -> bool:
+    """Whether a function of the project returns, as that part of its result, what it called `backward()` on."""
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
         return False
@@ -189,19 +189,21 @@ def returns_hot(facts: FileFacts, call: ast.Call, index: int, depth: int = 1) ->
     if not (losses.backwards or losses.given):
         return False
     hot = hot_values(losses, depth)
-    given = [values for part, values in losses.returned if part == index and values]
+    given = [values for one, values in losses.returned if one == part and values]
     if any(all(is_detached(losses, each, derived=True) for each in values) for values in given):
         return False  # a number on the common way, a loss on another one
+    if part is None:  # a dict or an object with a loss in it
+        given += [values for one, values in losses.returned if isinstance(one, str)]
     return any(values & hot for values in given)
 
 
-def returns_loss(facts: FileFacts, call: ast.Call, index: int, depth: int) -> bool:
-    """Whether a function of the project returns, as its `index`-th part, a loss with its graph."""
+def returns_loss(facts: FileFacts, call: ast.Call, part: int | str | None, depth: int) -> bool:
+    """Whether a function of the project returns, as that part of its result, a loss with its graph."""
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
         return False
     losses = losses_of(found.facts, found.scope)
-    parts = [values for part, values in losses.returned if part == index]
+    parts = [values for one, values in losses.returned if one == part]
     return bool(parts) and all(
         values and all(each.source is not None and may_hang(losses, each) for each in values) for values in parts
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..nodes import Loop, called_name, keyword, method_call, path_of
+from ..nodes import Loop, called_name, keyword, method_call, names_in, path_of
 from ..scopes import Scope
 from .hot_losses import is_detached, taken_by
 from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, differentiated_attributes, losses_of
@@ -26,7 +26,8 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
         return False
     if any(each.place.partition("[")[0] == root for each in losses.needed):
         return False  # what it adds up is differentiated
-    if any(is_detached(losses, each, derived=True) for each in kept.values):
+    begins = {part for each in kept.values for part in losses.derived.get(each, ())}  # the 0 of `total = 0`
+    if any(is_detached(losses, each, derived=True) for each in kept.values - begins):
         return False  # on one of the ways
     if kept.is_sum and facts.is_without_graph(kept.statement):
         return False
@@ -35,7 +36,11 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
         return False
     if _is_bounded(facts, scope, root):
         return False
-    return repeats(facts, scope, kept)
+    sources = [each.source.func for each in kept.values if isinstance(each.source, ast.Call)]
+    differentiating = frozenset() if any(map(facts.definition, sources)) else frozenset(losses.backward_loops)
+    if differentiating and not differentiating & set(facts.loops(kept.statement)):
+        return False  # it adds up the parts of one loss
+    return repeats(facts, scope, kept, differentiating)
 
 
 def is_kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> bool:
@@ -69,8 +74,13 @@ def _is_bounded(facts: FileFacts, scope: Scope, root: str) -> bool:
     return any(path_of(method_call(each, *_TAKES_OLDEST)) == root for each in scope.nodes(ast.Call))
 
 
-def repeats(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
-    """Whether a keeper outlives one round: some loop around does not begin it anew, or it is an attribute."""
+def repeats(
+    facts: FileFacts, scope: Scope, kept: KeptValue, differentiating: frozenset[Loop] = frozenset()
+) -> bool:
+    """Whether a keeper outlives one round: some loop around does not begin it anew, or it is an attribute.
+
+    Where `differentiating` loops are given, those with a `backward()`, others only go through the parts of a loss.
+    """
     root = kept.keeper.partition("[")[0]
     if root.startswith(f"{scope.self_name}.") and scope.self_name:
         return True
@@ -81,13 +91,25 @@ def repeats(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
         if each.how in ("value", "part", "element", "entered") and not _reads(each.value, name)
     ]
     is_loss = LOSS_LIKE.search((path_of(kept.node) or "").lower()) is not None
-    loops = [loop for loop in facts.loops(kept.statement) if is_loss or not _is_over_few(loop)]
+    loops = [
+        loop
+        for loop in facts.loops(kept.statement)
+        if not _is_over_models(loop)
+        and (not differentiating or loop in differentiating)
+        and (is_loss or not _is_over_few(loop))
+    ]
     return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in loops)
 
 
 def _is_over_few(loop: Loop) -> bool:
     """Whether a loop goes over what is written there one by one: no training."""
     return isinstance(loop, ast.For) and isinstance(loop.iter, ast.Tuple | ast.List)
+
+
+def _is_over_models(loop: Loop) -> bool:
+    """Whether a loop goes over models, each with one step."""
+    names = [each.id for each in names_in(loop.target)] if isinstance(loop, ast.For) else []
+    return any(each in ("model", "net", "optimizer") for each in names)
 
 
 def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:

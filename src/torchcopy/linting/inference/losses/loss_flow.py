@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
-from ..nodes import arguments, called_name, keyword, method_call, names_in, path_of, walk
+from ..nodes import Loop, arguments, called_name, keyword, method_call, names_in, path_of, walk
 from ..scopes import Scope
 from .loss_terms import detaches, shown, terms
 
@@ -22,7 +23,7 @@ BACKWARDS = ("backward", "manual_backward")
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft")
-LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective")
+LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective|diverg|elbo|entropy")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,13 +34,13 @@ class Value:
         place: how it is written.
         node: the statement that bound it, or the parameter.
         source: the expression.
-        index: which part of what `source` gives, or -1.
+        part: which part of what `source` gives: a place in a tuple, a key of a dict, or nothing for the whole.
     """
 
     place: str
     node: ast.AST
     source: ast.expr | None = None
-    index: int = -1
+    part: int | str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,10 +95,11 @@ class Losses(Flow[Value]):
         self.scope = scope
         self.backwards: set[Value] = set()
         self.backward_places: set[str] = set()
+        self.backward_loops: set[Loop] = set()
         self.summed_elsewhere: set[Value] = set()  # differentiated behind the loop that made them
         self.needed: set[Value] = set()
         self.kept: dict[ast.expr, KeptValue] = {}
-        self.returned: list[tuple[int, frozenset[Value]]] = []
+        self.returned: list[tuple[int | str | None, frozenset[Value]]] = []
         self.given: dict[ast.expr, Given] = {}
         self.hot: dict[int, set[Value]] = {}
         """What `hot_losses.py` found, by how many calls were followed before."""
@@ -124,8 +126,10 @@ class Losses(Flow[Value]):
             case ast.Return(value=value) if value is not None:
                 parts = value.elts if isinstance(value, ast.Tuple) else [value]
                 for index, part in enumerate(parts):
-                    whole = -1 if not isinstance(value, ast.Tuple) else index
-                    self.returned.append((whole, self._values(part, facts)))
+                    at = index if isinstance(value, ast.Tuple) else None
+                    self.returned.append((at, self._values(part, facts)))
+                for key, entry in _entries(value):
+                    self.returned.append((key, self._values(entry, facts)))
             case ast.withitem(context_expr=ast.Call() as scaled, optional_vars=ast.Name() as target) if (
                 called_name(scaled) in _SCALES and scaled.args
             ):
@@ -171,6 +175,7 @@ class Losses(Flow[Value]):
             of = of.args[0] if of.args else None
         if of is None:
             return
+        self.backward_loops.update(self.facts.loops(call))
         for each in ast.walk(of):
             if (path := path_of(each)) is not None:
                 self.backward_places.add(path)
@@ -223,10 +228,10 @@ class Losses(Flow[Value]):
     def _part_of_call(self, place: str, at: ast.AST, value: ast.expr, facts: frozenset[Value]) -> Value | None:
         """`found[0]`, where `found` is all that a call gave."""
         match value:
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int(index))):
-                given = [each.source for each in facts if each.place == name and each.index < 0]
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int() | str() as part)):
+                given = [each.source for each in facts if each.place == name and each.part is None]
                 if len(given) == 1 and isinstance(given[0], ast.Call):
-                    return Value(place, at, given[0], index)
+                    return Value(place, at, given[0], part)
         return None
 
     def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:
@@ -290,6 +295,8 @@ class Losses(Flow[Value]):
             place = place_of(term)
             if place is not None:
                 found |= {each for each in facts if each.place == place}
+                if not found and (part := self._part_of_call("", term, term, facts)) is not None:
+                    found.add(part)
                 if not found and (isinstance(term, ast.Subscript) or self.is_differentiated(place)):
                     found.add(Value(place, self.scope.node))
             elif isinstance(term, ast.Call):
@@ -299,6 +306,19 @@ class Losses(Flow[Value]):
     def is_differentiated(self, place: str) -> bool:
         """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
         return place in differentiated_attributes(self.facts, self.scope)
+
+
+def _entries(value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The entries of a dict that is written there, and what is given to a constructor, by their names."""
+    match value:
+        case ast.Dict(keys=keys, values=values):
+            for key, each in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, each
+        case ast.Call(keywords=given) if called_name(value)[:1].isupper() or called_name(value) == "dict":
+            for word in given:
+                if word.arg is not None:
+                    yield word.arg, word.value
 
 
 def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
 _CONTAINERS = ("append", "add", "appendleft", "put")
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
+_READS_ONLY = re.compile(
+    r"eval|valid|test|predict|score|print|log|save|load|len|getattr|hasattr|isinstance|append|str|repr|id|deepcopy|copy"
+)
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
 
 
@@ -69,6 +72,8 @@ class KeptStates(Flow[State]):
         self.unknown_uses: list[Use] = []
         self.rebound: dict[str, set[str]] = {}
         self.refilled: set[str] = set()
+        self.written_through: set[str] = set()
+        """Places of states whose entries are written in place: on purpose."""
         self.copied: set[str] = set()
         """Places that a loop, or another method, fills with a copy."""
         self.training_lines: set[int] = set()
@@ -248,10 +253,14 @@ class KeptStates(Flow[State]):
         """After an in-place method: on a parameter it trains; on an entry of the state it is the purpose."""
         inner, _ = strip_calls(receiver, "data", "detach", "view")
         root: ast.expr = inner
-        while isinstance(root, ast.Attribute | ast.Subscript):
-            root = root.value
+        while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
+            root = root.func if isinstance(root, ast.Call) else root.value
         if isinstance(root, ast.Name):
             for bound in self.facts.bindings(root):
+                if bound.how == "value" and isinstance(bound.value, ast.Subscript):  # `entry = state[key]`
+                    of = path_of(bound.value.value)
+                    self.written_through |= {of} if of is not None else set()
+                    facts = frozenset(each for each in facts if each.place != of)
                 if bound.how != "element" or bound.value is None:
                     continue
                 for of in ("parameters", "named_parameters"):
@@ -283,7 +292,7 @@ class KeptStates(Flow[State]):
             known = [state for state in facts if state.place == path]
             loaded |= {state.place for state in known}
             for state in known:
-                if state.is_trained:
+                if state.is_trained or self._is_reset_in_loop(state, call, module):
                     self._report(state, call, "loaded")
             since = self.rebound.get(module)
             made = None if since is None else frozenset(since)
@@ -300,6 +309,21 @@ class KeptStates(Flow[State]):
             else each
             for each in facts
         )
+
+    def _is_reset_in_loop(self, state: State, call: ast.Call, module: str) -> bool:
+        """Whether each round of a loop loads into a module what was kept before, and gives the module away."""
+        if state.kept.module != module or state.kept.optimizer:
+            return False
+        before = self.facts.loops(state.kept.call)
+        for loop in self.facts.loops(call):
+            if loop in before or is_bound_in(loop, module):
+                return False
+            for each in walk(loop):
+                if isinstance(each, ast.Call) and not _READS_ONLY.search(called_name(each)):
+                    given = [path for one in arguments(each) if (path := path_of(one)) is not None]
+                    if each is not call and any(_is_in(module, path) for path in given):
+                        return True
+        return False
 
     def _places_of(self, value: ast.expr, path: str) -> list[str]:
         """Where what is loaded may come from: `weights` itself, or `self.kept[-1]`, which it was bound to."""
@@ -348,6 +372,17 @@ class KeptStates(Flow[State]):
         if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
             return False
         return not any(first < line < last for line in self.training_lines)
+
+
+def is_bound_in(loop: ast.AST, place: str) -> bool:
+    """Whether a loop binds a place, or the name that it begins with."""
+    root = re.split(r"[.\[]", place, maxsplit=1)[0]
+    return any(
+        isinstance(each, ast.Name | ast.Attribute)
+        and type(each.ctx) is ast.Store
+        and path_of(each) in (root, place)
+        for each in walk(loop)
+    )
 
 
 def _entry_path(node: ast.expr | None) -> str | None:
