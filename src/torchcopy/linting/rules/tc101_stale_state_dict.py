@@ -52,7 +52,7 @@ def _across_methods(
             if state.kept.is_returned and "[*]" not in state.place:
                 continue  # such a method is asked at the end too
             own = [(f"{each.self_name}.", flows[each]) for each in flows if each.owner is owner]
-            if keeper.name == "__init__" and any(f"{of}.{attribute}" in other.copied for of, other in own):
+            if keeper.name == "__init__" and any(f"{of}{attribute}" in other.copied for of, other in own):
                 continue  # only what it begins with is no copy
             if any(f"{of}{state.place[len(name) + 1 :]}" in other.written_through for of, other in own):
                 continue  # to be written
