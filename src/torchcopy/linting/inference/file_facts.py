@@ -27,6 +27,9 @@ from .values import expressions
 from .values.kinds import Kind
 
 _NO_GRAPH = ("no_grad", "inference_mode")
+_OTHER_FRAMEWORKS = frozenset(
+    "paddle mindspore jittor oneflow mxnet tensorflow chainer tinygrad cupy megengine".split()
+)
 _MOST_BINDINGS = 50  # of a name whose last one is wanted
 
 
@@ -153,6 +156,12 @@ class FileFacts:
                     dot = "" if stem.endswith(".") else "."
                     found[alias.asname or alias.name] = f"{stem}{dot}{alias.name}"
         return found
+
+    @functools.cached_property
+    def is_of_another_framework(self) -> bool:
+        """Whether a file imports a framework whose tensors have methods of the same names, and not PyTorch."""
+        roots = {each.partition(".")[0] for each in self.imports.values()}
+        return bool(roots & _OTHER_FRAMEWORKS) and "torch" not in roots
 
     @functools.cached_property
     def star_imports(self) -> list[str]:

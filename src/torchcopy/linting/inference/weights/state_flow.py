@@ -165,6 +165,9 @@ class KeptStates(Flow[State]):
     def _stored(self, target: ast.expr, facts: frozenset[State]) -> frozenset[State]:
         """After a place got another value: what it held is gone, as are the states of the module it was."""
         path = path_of(target)
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Subscript):
+            target = target.value  # `state[key].data = …`
+            path = path_of(target)
         if path is None:
             if isinstance(target, ast.Subscript) and (base := path_of(target.value)) is not None:
                 return frozenset(each for each in facts if each.place != base)  # an entry of the state is written
@@ -316,7 +319,8 @@ class KeptStates(Flow[State]):
             return False
         before = self.facts.loops(state.kept.call)
         for loop in self.facts.loops(call):
-            if loop in before or is_bound_in(loop, module):
+            entries = (each for each in walk(loop) if isinstance(each, ast.Subscript))
+            if loop in before or is_bound_in(loop, module) or any(path_of(e.value) == state.place for e in entries):
                 return False
             for each in walk(loop):
                 if isinstance(each, ast.Call) and not _READS_ONLY.search(called_name(each)):

@@ -34,6 +34,7 @@ class Places:
 
     def of(self, node: ast.expr) -> str:
         """Which tensor an expression is, conversions of it included: a name for it, or nothing."""
+        seen: set[str] = set()
         while True:
             match node:
                 case ast.Call(func=ast.Attribute(attr=name, value=below)) if name in _TRANSPARENT:
@@ -44,11 +45,9 @@ class Places:
                     node = below
                 case ast.Name(id=name) if name in self.names:
                     return name
-                case ast.Name(id=name) if name in self.named:
-                    inner = self.named[name]
-                    if isinstance(inner, ast.Name) and inner.id == name:
-                        return ""
-                    node = inner
+                case ast.Name(id=name) if name in self.named and name not in seen:
+                    seen.add(name)  # `x = x.float()` names itself
+                    node = self.named[name]
                 case ast.Subscript(value=below, slice=ast.Name(id=key)) if self.key and key == self.key:
                     return ast.unparse(below)
                 case _:
