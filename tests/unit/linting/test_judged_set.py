@@ -45,7 +45,7 @@ def test_every_place_has_the_fields_and_no_others(measure, judged):
         assert {name: type(value) for name, value in place.items()} == measure.FIELDS
 
 
-def test_every_place_is_named_so_that_it_can_be_found_again(judged):
+def test_every_place_is_named_so_that_it_can_be_found_again(measure, judged):
     for place in judged:
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*", place["package"])
         assert re.match(r"\d", place["version"])
@@ -54,7 +54,7 @@ def test_every_place_is_named_so_that_it_can_be_found_again(judged):
         assert not place["path"].startswith(("/", "../"))
         assert place["line"] >= 1
         assert find_code(place["code"]).code == place["code"]
-        assert place["split"] in {"dev", "held_out", "fresh"}
+        assert place["split"] in measure.SPLITS
         assert place["found_by"] in {"search", "lint"}
 
 
@@ -77,11 +77,11 @@ def test_a_package_has_one_version_and_is_in_one_split(judged):
 
 
 @pytest.mark.parametrize("code", ["TC101", "TC105"])
-def test_recall_is_measured_on_mistakes_and_near_twins_in_each_split(judged, code):
+def test_recall_is_measured_on_mistakes_and_near_twins_in_each_split(measure, judged, code):
     searched = [place for place in judged if place["code"] == code and place["found_by"] == "search"]
     assert len(searched) >= 60
     kinds = Counter((place["split"], place["judgement"]) for place in searched)
-    for split in ("dev", "held_out", "fresh"):
+    for split in measure.SPLITS:
         assert min(kinds[split, True], kinds[split, False]) >= 10, split
 
 

@@ -192,7 +192,8 @@ class Losses(Flow[Value]):
             made = Value("", call, of)
             self.backwards.add(made)
             self._relate(made, of, facts)
-            places = [each for each in terms(of) if place_of(each) is not None]
+            divided = of.left if isinstance(of, ast.BinOp) and isinstance(of.op, ast.Div) else of
+            places = [each for each in terms(divided) if place_of(each) is not None]
             if len(places) == 1 or (places and isinstance(of, ast.BinOp) and isinstance(of.op, ast.Div | ast.Mult)):
                 self.backwards |= self._values(places[0], facts)
 
