@@ -32,6 +32,8 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             found.setdefault(call, each)
     for call, each in _across_methods(facts, flows):
         found.setdefault(call, each)
+    for call, each in _in_a_given_object(flows):
+        found.setdefault(call, each)
     for kept, at, role in found.values():
         yield _finding(facts, kept, at, role)
 
@@ -70,6 +72,22 @@ def _across_methods(
                     if not use.is_load and (user.name in flow.called or user is keeper):
                         continue  # at once
                     if matches and _is_of(use, state, keeper.name):
+                        yield state.kept.call, (state.kept, use.node, use.role)
+
+
+def _in_a_given_object(flows: dict[Scope, KeptStates]) -> Iterator[tuple[ast.expr, tuple[Kept, ast.AST, str]]]:
+    """States that one function keeps as the best in an object that it is given, and another one loads from it."""
+    for keeper, flow in flows.items():
+        given = {each.arg for each in keeper.parameters} - {keeper.self_name}
+        for state in flow.at_exit:
+            name, _, attribute = state.place.partition(".")
+            if name not in given or "best" not in attribute or state.kept.module.partition(".")[0] not in given:
+                continue
+            for user, other in flows.items():
+                is_given = any(each.arg == name for each in user.parameters)
+                for use in other.unknown_uses:
+                    same_module = use.module.rpartition(".")[2] == state.kept.module.rpartition(".")[2]
+                    if user is not keeper and is_given and use.is_load and use.place == state.place and same_module:
                         yield state.kept.call, (state.kept, use.node, use.role)
 
 

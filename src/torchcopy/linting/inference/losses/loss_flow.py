@@ -149,6 +149,8 @@ class Losses(Flow[Value]):
             is_loss = len(call.args) < 3 and keyword(call, "grad_outputs") is None
             if is_loss and keyword(call, "create_graph") is None and place_of(call.args[0]) is not None:
                 self.backwards |= self._values(call.args[0], facts)
+        elif name == "add_" and len(call.args) == 1 and (keeper := place_of(getattr(call.func, "value", None))):
+            self._keep(call.args[0], call, keeper, True, facts)
         elif name in _KEEPERS and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
             keeper = place_of(call.func.value)
             if keeper is not None:
