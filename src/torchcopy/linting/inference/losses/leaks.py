@@ -38,8 +38,6 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
         return False
     sources = [each.source.func for each in kept.values if isinstance(each.source, ast.Call)]
     differentiating = frozenset() if any(map(facts.definition, sources)) else frozenset(losses.backward_loops)
-    if differentiating and not differentiating & set(facts.loops(kept.statement)):
-        return False  # it adds up the parts of one loss
     return repeats(facts, scope, kept, differentiating)
 
 
