@@ -34,7 +34,7 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
     hot = {each for each in losses.backwards if not is_detached(losses, each)}
     if depth < _DEEPEST:
         elsewhere = {each for each in _differentiated_elsewhere(losses, depth + 1) if not is_detached(losses, each)}
-        losses.backward_places |= {each.place for each in elsewhere if each.place}
+        losses.backward_places |= {each.place for each in elsewhere if each.place and each.source is None}
         hot |= elsewhere
         for each in _all_values(losses):
             if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.part, depth + 1):
