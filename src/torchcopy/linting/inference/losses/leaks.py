@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import Loop, called_name, keyword, method_call, names_in, path_of
 from ..scopes import Scope
-from .hot_losses import is_detached, taken_by
+from .hot_losses import Taken, is_detached, taken_by
 from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, differentiated_attributes, losses_of
 
 if TYPE_CHECKING:
@@ -47,13 +47,21 @@ def is_kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> bool:
     if taken is None or not taken.scope.self_name:
         return False
     losses = losses_of(taken.facts, taken.scope)
-    for kept in losses.kept.values():
-        is_attribute = kept.keeper.startswith(f"{taken.scope.self_name}.")
-        if is_attribute and taken.value in kept.values and is_leak(taken.facts, taken.scope, losses, kept):
-            return True
-    return any(
+    known = losses.keeps
+    if (taken.value, depth) not in known:
+        known[taken.value, depth] = _keeps(taken, losses, depth)
+    return known[taken.value, depth]
+
+
+def _keeps(taken: Taken, losses: Losses, depth: int) -> bool:
+    """Whether a method keeps a parameter in an attribute, or gives it to another method that does."""
+    own = f"{taken.scope.self_name}."
+    kept_here = [
+        each for each in losses.kept.values() if each.keeper.startswith(own) and taken.value in each.values
+    ]
+    return any(is_leak(taken.facts, taken.scope, losses, each) for each in kept_here) or any(
         taken.value in each.values
-        and (path_of(each.call.func) or "").startswith(f"{taken.scope.self_name}.")
+        and (path_of(each.call.func) or "").startswith(own)
         and is_kept_by_call(taken.facts, each, depth + 1)
         for each in losses.given.values()
     )

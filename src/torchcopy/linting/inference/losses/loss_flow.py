@@ -103,6 +103,8 @@ class Losses(Flow[Value]):
         self.given: dict[ast.expr, Given] = {}
         self.hot: dict[int, set[Value]] = {}
         """What `hot_losses.py` found, by how many calls were followed before."""
+        self.keeps: dict[tuple[Value, int], bool] = {}
+        """Which parameters `leaks.py` found to be kept, by how many calls were followed before."""
         self.derived: dict[Value, set[Value]] = {}
         self.parts: dict[Value, set[Value]] = {}
 
