@@ -57,10 +57,10 @@ assert torch.equal(model.weight, first)
         sees="""\
 A name, attribute or entry of a dict that gets `model.state_dict()`, or a shallow copy of one, and is loaded,
 saved or returned after the model was trained: by an optimizer's step, or by a call of a function that takes
-one, in the same project. Methods of one class are read together.
+one, in the same project. Methods of one class are read together, and what a function of the project returns.
 
 Left alone: states that are loaded or saved at once, that go into another model, or whose tensors the program
-writes on purpose; a class whose `state_dict` copies; a fresh optimizer.""",
+writes on purpose; a first state that copies replace later; a class whose `state_dict` copies; a fresh optimizer.""",
         before="""\
 for epoch in range(epochs):
     train(model, optimizer)

@@ -57,8 +57,8 @@ assert torch.equal(old + 2, new)
 `copy.deepcopy` of a model, or of a `state_dict()`, in a loop in which an optimizer takes steps, or in a hook
 that such a loop calls: `on_epoch_end`.
 
-Left alone: before and after the loop, layers of a stack, and a loop over folds or seeds, each of which is a
-training of its own. It is rewritten only where the file imports torchcopy, and with `--unsafe-fixes`.""",
+Left alone: before and after the loop, in one round alone, layers of a stack, tests, and a loop over folds or
+seeds, each of which is a training of its own. It is rewritten only where the file imports torchcopy, and with `--unsafe-fixes`.""",
         before="""\
 for epoch in range(epochs):
     loss = train(model, optimizer)
