@@ -60,7 +60,8 @@ saved or returned after the model was trained: by an optimizer's step, or by a c
 one, in the same project. Methods of one class are read together, and what a function of the project returns.
 
 Left alone: states that are loaded or saved at once, that go into another model, or whose tensors the program
-writes on purpose; a first state that copies replace later; a class whose `state_dict` copies; a fresh optimizer.""",
+writes on purpose; a first state that copies replace later; a class whose `state_dict` copies; a fresh
+optimizer.""",
         before="""\
 for epoch in range(epochs):
     train(model, optimizer)

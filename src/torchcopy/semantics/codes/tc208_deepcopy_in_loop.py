@@ -58,7 +58,8 @@ assert torch.equal(old + 2, new)
 that such a loop calls: `on_epoch_end`.
 
 Left alone: before and after the loop, in one round alone, layers of a stack, tests, and a loop over folds or
-seeds, each of which is a training of its own. It is rewritten only where the file imports torchcopy, and with `--unsafe-fixes`.""",
+seeds, each of which is a training of its own. It is rewritten only where the file imports torchcopy, and with
+`--unsafe-fixes`.""",
         before="""\
 for epoch in range(epochs):
     loss = train(model, optimizer)
