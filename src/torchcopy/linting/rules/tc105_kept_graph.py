@@ -34,7 +34,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         if is_trained_elsewhere and not scope.has(ast.For, ast.While):
             continue
         losses = losses_of(facts, scope)
-        if not (losses.kept or losses.given):
+        if not (losses.kept or any(each.is_named for each in losses.given.values())):
             continue
         hot = hot_values(losses)
         reported: set[ast.AST] = set()
@@ -48,7 +48,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
 def _kept_by_calls(facts: FileFacts, scope: Scope) -> Iterator[KeptValue]:
     """What is given to a meter or tracker of the project that adds it up or lists it."""
     for given in losses_of(facts, scope).given.values():
-        if given.values and is_kept_by_call(facts, given):
+        if given.is_named and is_kept_by_call(facts, given):
             keeper = path_of(given.call.func) or called_name(given.call)
             yield KeptValue(given.node, given.call, keeper, False, given.values)
 

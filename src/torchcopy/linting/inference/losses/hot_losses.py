@@ -68,7 +68,7 @@ def _differentiated_by_methods(losses: Losses, depth: int) -> set[Value]:
 def _differentiated_elsewhere(losses: Losses, depth: int) -> Iterator[Value]:
     """What is given to a function of the project that calls `backward()` on it."""
     for given in losses.given.values():
-        taken = taken_by(losses.facts, given.call, given.node)
+        taken = taken_by(losses.facts, given.call, given.node) if given.is_named else None
         if taken is not None and taken.value in hot_values(losses_of(taken.facts, taken.scope), depth):
             yield from given.values
 
@@ -188,7 +188,7 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: int | str | None, depth:
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
         return False
     losses = losses_of(found.facts, found.scope)
-    if not (losses.backwards or losses.given):
+    if not losses.may_have_hot:
         return False
     hot = hot_values(losses, depth)
     given = [values for one, values in losses.returned if one == part and values]

@@ -70,11 +70,13 @@ class Given:
         node: the argument.
         call: the call.
         values: what `node` may be.
+        is_named: its name is that of a loss; otherwise it is a parameter that is given on.
     """
 
     node: ast.expr
     call: ast.Call
     values: frozenset[Value]
+    is_named: bool
 
 
 def place_of(node: ast.AST | None) -> str | None:
@@ -163,10 +165,12 @@ class Losses(Flow[Value]):
                 for term in terms(each):
                     place = path_of(term)
                     values = self._values(term, facts) if place is not None else frozenset()
-                    is_named_so = LOSS_LIKE.search((place or "").lower()) is not None
-                    if values and (is_named_so or any(isinstance(one.node, ast.arg) for one in values)):
+                    is_named = LOSS_LIKE.search((place or "").lower()) is not None
+                    if values and (is_named or any(isinstance(one.node, ast.arg) for one in values)):
                         before = self.given.get(each)
-                        self.given[each] = Given(each, call, values | (before.values if before else frozenset()))
+                        values |= before.values if before else frozenset()
+                        is_named |= before is not None and before.is_named
+                        self.given[each] = Given(each, call, values, is_named)
 
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -307,6 +311,11 @@ class Losses(Flow[Value]):
             elif isinstance(term, ast.Call):
                 found.add(Value("", term, term))
         return frozenset(found)
+
+    @property
+    def may_have_hot(self) -> bool:
+        """Whether the function differentiates something, or gives a loss to another that may."""
+        return bool(self.backwards) or any(each.is_named for each in self.given.values())
 
     def is_differentiated(self, place: str) -> bool:
         """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
