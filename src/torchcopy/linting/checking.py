@@ -75,8 +75,8 @@ def _run_rules(
         try:
             if facts is None:
                 facts = FileFacts(source, project)
-            if facts.is_of_another_framework:
-                break
+                if facts.is_of_another_framework:
+                    break
             findings += rule.check(facts)
         except (RecursionError, MemoryError) as error:
             raise NotReadError("is nested too deeply to be checked") from error

@@ -147,6 +147,19 @@ def _imported(facts: FileFacts, name: str, depth: int = 0) -> Definition | None:
     return None
 
 
+def matched_arguments(call: ast.Call, function: Scope) -> Iterator[tuple[ast.arg, ast.expr]]:
+    """Each parameter of a function with what a call gives for it, the object of a method among them."""
+    parameters = function.parameters
+    if function.self_name and isinstance(call.func, ast.Attribute) and parameters[0].arg == function.self_name:
+        yield parameters[0], call.func.value
+        parameters = parameters[1:]
+    by_place = parameters[: len(parameters) - function.by_keyword_only]
+    if not any(isinstance(each, ast.Starred) for each in call.args):
+        yield from zip(by_place, call.args, strict=False)
+    by_name = {each.arg: each for each in parameters}
+    yield from ((by_name[each.arg], each.value) for each in call.keywords if each.arg in by_name)
+
+
 def summarise(found: Definition, depth: int = 0) -> Summary:
     """The summary of a function; of a class that of its `__init__`. One that calls itself is not followed again."""
     facts, scope = found.facts, found.scope

@@ -10,6 +10,7 @@ from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import Loop, called_name, method_call, walk
 from ..inference.scopes import Scope
+from ..inference.weights.rounds import is_in_one_round
 from ..inference.weights.training import module_path, updates
 
 CODE = "TC208"
@@ -75,36 +76,12 @@ def _is_model(facts: FileFacts, node: ast.expr) -> bool:
 
 
 def _is_in_training(facts: FileFacts, scope: Scope, call: ast.Call) -> bool:
-    loops = facts.loops(call)
-    if _runs_once(facts, call):
+    if is_in_one_round(facts, call):
         return False
+    loops = facts.loops(call)
     if any(_trains(facts, loop) for loop in loops):
         return True
     return scope.owner is not None and _HOOKS.search(scope.name) is not None
-
-
-def _runs_once(facts: FileFacts, call: ast.Call) -> bool:
-    """Whether it is in an `if` that one round alone passes: `if epoch == 5`."""
-    counters = {name for loop in facts.loops(call) if isinstance(loop, ast.For) for name in _names(loop.target)}
-    below: ast.AST = call
-    for at in facts.above(call):
-        if isinstance(at, ast.If) and below in at.body:
-            tests = (
-                at.test.values if isinstance(at.test, ast.BoolOp) and isinstance(at.test.op, ast.And) else [at.test]
-            )
-            if any(_is_of_one_round(each, counters) for each in tests):
-                return True
-        below = at
-    return False
-
-
-def _is_of_one_round(test: ast.expr, counters: set[str]) -> bool:
-    match test:
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            sides = (left, right)
-            is_modulo = any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in sides)
-            return not is_modulo and bool(counters & set(_names(*sides)))
-    return False
 
 
 def _names(*nodes: ast.expr) -> Iterator[str]:

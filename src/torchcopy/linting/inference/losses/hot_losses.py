@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import called_name, method_call, path_of
 from ..scopes import Scope
+from ..summaries import matched_arguments
 from ..values.kinds import UNKNOWN, Kind
 from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Value, losses_of, place_of
 from .loss_terms import detaches, is_detached_itself
@@ -30,19 +31,27 @@ def hot_values(losses: Losses, depth: int = 0) -> set[Value]:
     return losses.hot[depth]
 
 
+def needed_values(losses: Losses) -> set[Value]:
+    """What the values that are differentiated, here or in a function that is called, were made of."""
+    needed: set[Value] = set()
+    waiting = [*losses.backwards, *_differentiated_elsewhere(losses, 1)]
+    while waiting:
+        more = losses.parts.get(waiting.pop(), set()) - needed
+        needed |= more
+        waiting += more
+    return needed
+
+
 def _work_out(losses: Losses, depth: int) -> set[Value]:
     hot = {each for each in losses.backwards if not is_detached(losses, each)}
     if depth < _DEEPEST:
-        elsewhere = {each for each in _differentiated_elsewhere(losses, depth + 1) if not is_detached(losses, each)}
-        losses.backward_places |= {each.place for each in elsewhere if each.place and each.source is None}
-        hot |= elsewhere
+        hot |= {each for each in _differentiated_elsewhere(losses, depth + 1) if not is_detached(losses, each)}
         for each in _all_values(losses):
             if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.part, depth + 1):
                 hot.add(each)
         hot |= _differentiated_by_methods(losses, depth + 1)
         hot |= _made_beside(losses, hot, depth + 1)
     while True:
-        losses.needed |= {part for each in losses.needed | losses.backwards for part in losses.parts.get(each, ())}
         whole = hot - losses.summed_elsewhere
         more = {each for each in _all_values(losses) if _is_sum_of(losses, each, hot)}
         more |= {part for each in whole for part in losses.parts.get(each, ()) if may_hang(losses, part)}
@@ -168,17 +177,7 @@ def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or not found.scope.body:
         return None
-    parameters = found.scope.parameters
-    word = next((each.arg for each in call.keywords if each.value is node), None)
-    if word is not None:
-        wanted = next((each for each in parameters if each.arg == word), None)
-    elif node in call.args and not any(isinstance(each, ast.Starred) for each in call.args):
-        is_bound = bool(found.scope.self_name) and parameters[:1] and parameters[0].arg == found.scope.self_name
-        at = call.args.index(node) + bool(is_bound)
-        by_place = parameters[: len(parameters) - found.scope.by_keyword_only]
-        wanted = by_place[at] if at < len(by_place) else None
-    else:
-        return None
+    wanted = next((each for each, given in matched_arguments(call, found.scope) if given is node), None)
     return None if wanted is None else Taken(found.facts, found.scope, Value(wanted.arg, wanted))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import Loop, called_name, keyword, method_call, names_in, path_of
 from ..scopes import Scope
-from .hot_losses import Taken, is_detached, taken_by
+from .hot_losses import Taken, is_detached, needed_values, taken_by
 from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, differentiated_attributes, losses_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
         return False
     if root in differentiated_attributes(facts, scope):
         return False
-    if any(each.place.partition("[")[0] == root for each in losses.needed):
+    if any(each.place.partition("[")[0] == root for each in needed_values(losses)):
         return False  # what it adds up is differentiated
     begins = {part for each in kept.values for part in losses.derived.get(each, ())}  # the 0 of `total = 0`
     if any(is_detached(losses, each, derived=True) for each in kept.values - begins):

@@ -99,7 +99,6 @@ class Losses(Flow[Value]):
         self.backward_places: set[str] = set()
         self.backward_loops: set[Loop] = set()
         self.summed_elsewhere: set[Value] = set()  # differentiated behind the loop that made them
-        self.needed: set[Value] = set()
         self.kept: dict[ast.expr, KeptValue] = {}
         self.returned: list[tuple[int | str | None, frozenset[Value]]] = []
         self.given: dict[ast.expr, Given] = {}

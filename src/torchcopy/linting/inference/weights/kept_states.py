@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls
-from ..summaries import find_method
+from ..summaries import find_method, matched_arguments
 from .training import module_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from ..scopes import Scope
 
 SHALLOW = ("copy.copy", "collections.OrderedDict", "types.MappingProxyType")
 _SHALLOW_BUILT_IN = ("dict", "OrderedDict")
@@ -105,7 +104,8 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or found.scope.node is facts.scope_of(call).node:
         return []
-    places = _places_of_arguments(call, found.scope)
+    given = matched_arguments(call, found.scope)
+    places = {parameter.arg: place for parameter, each in given if (place := module_path(each))}
     states: list[Kept] = []
     for returned in found.scope.nodes(ast.Return):
         value = returned.value
@@ -134,20 +134,6 @@ def _told(facts: FileFacts, value: ast.expr, depth: int) -> Iterator[Kept]:
                 yield dataclasses.replace(one, suffix=f"{each.suffix}{one.suffix}")
         else:
             yield each
-
-
-def _places_of_arguments(call: ast.Call, function: Scope) -> dict[str, str]:
-    """How the caller writes what the parameters of a function stand for, its object among them."""
-    parameters = [each.arg for each in function.parameters]
-    places: dict[str, str] = {}
-    if function.self_name and isinstance(call.func, ast.Attribute) and parameters[:1] == [function.self_name]:
-        places[function.self_name] = path_of(call.func.value) or ""
-        parameters = parameters[1:]
-    parameters = parameters[: len(parameters) - function.by_keyword_only]
-    if not any(isinstance(each, ast.Starred) for each in call.args):
-        places |= {name: module_path(each) or "" for name, each in zip(parameters, call.args, strict=False)}
-    places |= {each.arg: module_path(each.value) or "" for each in call.keywords if each.arg}
-    return {name: place for name, place in places.items() if place}
 
 
 def unwrapped(facts: FileFacts, node: ast.expr) -> ast.expr | None:

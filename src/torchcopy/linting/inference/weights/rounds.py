@@ -1,33 +1,55 @@
-"""In which rounds of a loop something runs: in the last one alone."""
+"""In which rounds of a loop something runs: in one alone, in the last one."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from ..nodes import names_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 
+def is_in_one_round(facts: FileFacts, node: ast.AST) -> bool:
+    """Whether a node runs in one round of a loop around it: under `if epoch == 5`, but not `if epoch % 5 == 0`."""
+    counters = {name for loop in facts.loops(node) if isinstance(loop, ast.For) for name in _counters(loop)}
+    return any(
+        bool(counters & {each.id for side in sides for each in names_in(side)})
+        and not any(isinstance(side, ast.BinOp) and isinstance(side.op, ast.Mod) for side in sides)
+        for _, sides in _equalities(facts, node)
+    )
+
+
 def is_in_last_round(facts: FileFacts, node: ast.AST) -> bool:
     """Whether a node runs in the last round of its loop alone: under `if epoch == epochs - 1`."""
-    tests: list[ast.expr] = []
+    loop = next((each for each in facts.loops(node) if isinstance(each, ast.For)), None)
+    if loop is None:
+        return False
+    counters = _counters(loop)
+    for test, sides in _equalities(facts, node):
+        is_inside = loop in facts.loops(test)
+        for counter, last in (sides, sides[::-1]):
+            match counter, last:
+                case ast.Name(id=name), ast.BinOp(op=ast.Sub(), right=ast.Constant(value=1)) if is_inside:
+                    if name in counters:
+                        return True
+    return False
+
+
+def _counters(loop: ast.For) -> set[str]:
+    return {each.id for each in names_in(loop.target)}
+
+
+def _equalities(facts: FileFacts, node: ast.AST) -> Iterator[tuple[ast.Compare, tuple[ast.expr, ast.expr]]]:
+    """The comparisons `a == b` that hold where a node runs, with their sides: by the `if`s around."""
     below = node
     for at in facts.above(node):
-        if isinstance(at, ast.For):
-            counters = {each.id for each in ast.walk(at.target) if isinstance(each, ast.Name)}
-            return any(_is_of_last_round(test, counters) for test in tests)
         if isinstance(at, ast.If) and below in at.body:
-            tests.append(at.test)
+            is_both = isinstance(at.test, ast.BoolOp) and isinstance(at.test.op, ast.And)
+            for test in at.test.values if is_both else [at.test]:  # type: ignore[attr-defined]
+                match test:
+                    case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+                        yield test, (left, right)
         below = at
-    return False
-
-
-def _is_of_last_round(test: ast.expr, counters: set[str]) -> bool:
-    match test:
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            for counter, last in ((left, right), (right, left)):
-                match last:
-                    case ast.BinOp(op=ast.Sub(), right=ast.Constant(value=1)):
-                        return isinstance(counter, ast.Name) and counter.id in counters
-    return False

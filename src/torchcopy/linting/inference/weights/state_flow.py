@@ -150,7 +150,7 @@ class KeptStates(Flow[State]):
         for kept in kept_in(self.facts, value):
             if kept.alias:
                 for state in facts:
-                    if _is_in(state.place, kept.alias):
+                    if is_in(state.place, kept.alias):
                         yield dataclasses.replace(state, place=kept.suffix + state.place[len(kept.alias) :])
             elif is_in_last_round(self.facts, kept.call):
                 continue
@@ -182,7 +182,7 @@ class KeptStates(Flow[State]):
         if path is None:
             return facts
         return frozenset(
-            each for each in facts if not _is_in(each.place, path) and not _is_in(each.kept.module or "?", path)
+            each for each in facts if not is_in(each.place, path) and not is_in(each.kept.module or "?", path)
         )
 
     def _call(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
@@ -271,7 +271,7 @@ class KeptStates(Flow[State]):
                     path = module_path(owner)
                     if path is not None:
                         return frozenset(
-                            dataclasses.replace(each, is_trained=True) if _is_in(each.kept.module, path) else each
+                            dataclasses.replace(each, is_trained=True) if is_in(each.kept.module, path) else each
                             for each in facts
                         )
                 iterated = method_call(bound.value, "items", "values")
@@ -300,7 +300,7 @@ class KeptStates(Flow[State]):
             since = self.rebound.get(module)
             made = None if since is None else frozenset(since)
             for place in self._places_of(value, path):
-                if not known and not any(_is_in(place, each) for each in self.refilled if each != path):
+                if not known and not any(is_in(place, each) for each in self.refilled if each != path):
                     self.unknown_uses.append(Use(place, call, module, True, made))
         if _is_assigning(call):
             return facts
@@ -315,19 +315,18 @@ class KeptStates(Flow[State]):
 
     def _is_reset_in_loop(self, state: State, call: ast.Call, module: str) -> bool:
         """Whether each round of a loop loads into a module what was kept before, and gives the module away."""
-        if state.kept.module != module or state.kept.optimizer:
+        loop = next(iter(self.facts.loops(call)), None)
+        if loop is None or state.kept.module != module or state.kept.optimizer:
             return False
-        before = self.facts.loops(state.kept.call)
-        for loop in self.facts.loops(call):
-            entries = (each for each in walk(loop) if isinstance(each, ast.Subscript))
-            if loop in before or is_bound_in(loop, module) or any(path_of(e.value) == state.place for e in entries):
-                return False
-            for each in walk(loop):
-                if isinstance(each, ast.Call) and not _READS_ONLY.search(called_name(each)):
-                    given = [path for one in arguments(each) if (path := path_of(one)) is not None]
-                    if each is not call and any(_is_in(module, path) for path in given):
-                        return True
-        return False
+        if loop in self.facts.loops(state.kept.call) or _is_bound_in(loop, module):
+            return False
+        if any(isinstance(each, ast.Subscript) and path_of(each.value) == state.place for each in walk(loop)):
+            return False  # entries are read or written: on purpose
+        others = (each for each in walk(loop) if isinstance(each, ast.Call) and each is not call)
+        given = (
+            path_of(one) for each in others if not _READS_ONLY.search(called_name(each)) for one in arguments(each)
+        )
+        return any(path is not None and is_in(module, path) for path in given)
 
     def _places_of(self, value: ast.expr, path: str) -> list[str]:
         """Where what is loaded may come from: `weights` itself, or `self.kept[-1]`, which it was bound to."""
@@ -358,7 +357,7 @@ class KeptStates(Flow[State]):
             if path is None:
                 continue
             for state in facts:
-                if state.place and state.is_trained and _is_in(state.place, path):
+                if state.place and state.is_trained and is_in(state.place, path):
                     self._report(state, at, role)
             if path.partition(".")[2]:
                 self.unknown_uses.append(Use(path, at, "", False, role=role))
@@ -378,7 +377,7 @@ class KeptStates(Flow[State]):
         return not any(first < line < last for line in self.training_lines)
 
 
-def is_bound_in(loop: ast.AST, place: str) -> bool:
+def _is_bound_in(loop: ast.AST, place: str) -> bool:
     """Whether a loop binds a place, or the name that it begins with."""
     root = re.split(r"[.\[]", place, maxsplit=1)[0]
     return any(
@@ -403,7 +402,7 @@ def _is_copy(value: ast.expr) -> bool:
     return any(isinstance(each, ast.Call) and called_name(each) in ("deepcopy", "clone") for each in walk(value))
 
 
-def _is_in(place: str, outer: str) -> bool:
+def is_in(place: str, outer: str) -> bool:
     """Whether a place is `outer` or inside of it."""
     return place == outer or place.startswith((f"{outer}[", f"{outer}."))
 

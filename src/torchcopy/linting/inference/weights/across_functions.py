@@ -1,0 +1,95 @@
+"""States that one function keeps and another one loads or saves: in an attribute, or in an object given to both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..scopes import Scope
+from .state_flow import KeptStates, State, Use, is_in
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+
+_SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
+
+
+def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterator[tuple[State, Use]]:
+    """Each state that a function of a file leaves kept, with a use of it in another one."""
+    uses = [(user, use) for user, flow in flows.items() for use in flow.unknown_uses]
+    for keeper, flow in flows.items():
+        for state in flow.at_exit:
+            if _is_left_in_attribute(facts, flows, keeper, state):
+                yield from ((state, use) for user, use in uses if _is_used(flow, keeper, state, user, use))
+            elif _is_left_in_given_object(keeper, state):
+                yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
+
+
+def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keeper: Scope, state: State) -> bool:
+    """Whether a method leaves a state in its object, while the training of its module goes on."""
+    attribute = _attribute_of(state.place, keeper.self_name)
+    if keeper.owner is None or not attribute:
+        return False
+    if state.kept.is_returned and "[*]" not in state.place:
+        return False  # such a method is asked at the end too
+    module = state.kept.module
+    if module in flows[keeper].rebound and not module.startswith(f"{keeper.self_name}."):
+        return False  # nobody trains a module later that was made here, and is no attribute
+    methods = [(f"{each.self_name}.", flow) for each, flow in flows.items() if each.owner is keeper.owner]
+    if keeper.name == "__init__" and any(f"{own}{attribute}" in flow.copied for own, flow in methods):
+        return False  # only what it begins with is no copy
+    rest = state.place[len(keeper.self_name) + 1 :]
+    if any(f"{own}{rest}" in flow.written_through for own, flow in methods):
+        return False  # it is kept to be written
+    handed = {each.arg for each in keeper.parameters} - {keeper.self_name}
+    return module.partition(".")[0] in handed or any(each in facts.source.text for each in _SIGNS_OF_TRAINING)
+
+
+def _is_used(flow: KeptStates, keeper: Scope, state: State, user: Scope, use: Use) -> bool:
+    """Whether a method of the class, or a user of the object, reads what is left in an attribute."""
+    if user.owner is keeper.owner:
+        is_it = is_in(f"{user.self_name}{state.place[len(keeper.self_name) :]}", use.place)
+    else:
+        attribute = _attribute_of(state.place, keeper.self_name)
+        is_it = "best" in attribute and _ends_alike(use.place, attribute)
+    if not is_it:
+        return False
+    if not use.is_load:
+        is_at_once = user.name in flow.called or user is keeper
+        return "best" in use.place and not is_at_once
+    if use.since_made is not None and keeper.name not in use.since_made:
+        return False  # the user has made the module anew
+    loads_whole = "." not in use.module and state.kept.is_returned  # `self.load_state_dict(…)` loads `self.model`
+    return _is_same_module(state, use) or (loads_whole and state.kept.module.startswith(f"{use.module}."))
+
+
+def _is_left_in_given_object(keeper: Scope, state: State) -> bool:
+    """Whether a function leaves a state, as the best, in an object that it is given together with the module."""
+    given = {each.arg for each in keeper.parameters} - {keeper.self_name}
+    name, _, attribute = state.place.partition(".")
+    return name in given and "best" in attribute and state.kept.module.partition(".")[0] in given
+
+
+def _is_loaded_from_it(keeper: Scope, state: State, user: Scope, use: Use) -> bool:
+    """Whether another function that is given an object of the same name loads what is left there."""
+    is_given = any(each.arg == use.place.partition(".")[0] for each in user.parameters)
+    return (
+        user is not keeper and is_given and use.is_load and use.place == state.place and _is_same_module(state, use)
+    )
+
+
+def _is_same_module(state: State, use: Use) -> bool:
+    """Whether what is loaded goes into a module of the same name."""
+    return use.module.rpartition(".")[2] == state.kept.module.rpartition(".")[2]
+
+
+def _attribute_of(place: str, self_name: str) -> str:
+    """`best` of `self.best['model']`; nothing for another place."""
+    if not place.startswith(f"{self_name}."):
+        return ""
+    return place[len(self_name) + 1 :].partition("[")[0]
+
+
+def _ends_alike(place: str, attribute: str) -> bool:
+    """Whether a place outside of the class may be this attribute of one of its objects: `stopper.best_state`."""
+    return place.partition("[")[0].endswith(f".{attribute}") and not place.startswith("self.")
