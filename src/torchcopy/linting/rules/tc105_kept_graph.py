@@ -109,6 +109,7 @@ def _finding(facts: FileFacts, kept: KeptValue) -> Finding:
     fix = None
     if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and "retain_graph" not in source.text:
         note = "where it is a number, which has no `detach`" if _may_be_number(facts, kept) else ""
+        note = note or ("where the method has it differentiated too" if is_by_call else "")
         fix = Fix((source.replace(kept.node, f"{text}.detach()"),), safe=not note, note=note)
     message = f"`{text}` {what} `{kept.keeper}` with the graph of each round: keep `{text}.detach()`"
     return source.finding(CODE, message, kept.node, fix=fix)

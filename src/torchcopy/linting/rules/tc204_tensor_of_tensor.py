@@ -44,7 +44,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             given = call.args[0]
             if not facts.kind_of(given).is_tensor or _is_asked(facts, scope, given):
                 continue
-            if _is_used_as_said(facts, scope, given) and not _is_only_made_here(facts, call, given):
+            if _is_used_as_said(facts, scope, given) and not _may_be_no_tensor(facts, call, given):
                 wanted = _instead(facts, call, name)
                 what = f"`{wanted}`" if wanted and len(wanted) < 70 else "`detach().clone()` or `to(…, copy=True)`"
                 message = f"what `{name}` is given is a tensor already, which it warns of and copies: {what}"
@@ -84,8 +84,8 @@ def _is_used_as_said(facts: FileFacts, scope: Scope, node: ast.expr) -> bool:
     return True
 
 
-def _is_only_made_here(facts: FileFacts, call: ast.Call, node: ast.expr) -> bool:
-    """Whether the value was something else before, as far as is known: `self.x = torch.tensor(self.x)`.
+def _may_be_no_tensor(facts: FileFacts, call: ast.Call, node: ast.expr) -> bool:
+    """Whether what tells of a tensor is weak: it comes from this very call, `self.x = torch.tensor(self.x)`.
 
     Also an entry of a dict that a parameter's annotation tells of, or that the function writes anew.
     """

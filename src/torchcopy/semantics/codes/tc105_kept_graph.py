@@ -60,7 +60,8 @@ Left alone: `loss.item()`, `loss.detach()`, `float(loss)`; what `backward()` is 
 
 The fix is safe: every number stays. `backward()` has freed what that graph had saved, so that a second one
 through it raises; only `requires_grad` of what is kept differs, and what is printed of it. Where the value
-may be a plain number, which has no `detach`, the fix is made with `--unsafe-fixes` only.""",
+may be a plain number, which has no `detach`, or is given to a meter, which may have it differentiated, the fix
+is made with `--unsafe-fixes` only.""",
         before="""\
 for x, y in loader:
     loss = criterion(model(x), y)

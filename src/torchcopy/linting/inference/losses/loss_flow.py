@@ -161,15 +161,15 @@ class Losses(Flow[Value]):
                     self._keep(kept, call, keeper, False, facts)
         elif isinstance(call.func, ast.Name | ast.Attribute):
             for each in arguments(call):
-                for term in terms(each):
-                    place = path_of(term)
-                    values = self._values(term, facts) if place is not None else frozenset()
-                    is_named = LOSS_LIKE.search((place or "").lower()) is not None
-                    if values and (is_named or any(isinstance(one.node, ast.arg) for one in values)):
-                        before = self.given.get(each)
-                        values |= before.values if before else frozenset()
-                        is_named |= before is not None and before.is_named
-                        self.given[each] = Given(each, call, values, is_named)
+                self._give(each, call, facts)
+
+    def _give(self, node: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
+        places = {place: term for term in terms(node) if (place := path_of(term)) is not None}
+        values = frozenset(value for term in places.values() for value in self._values(term, facts))
+        is_named = any(LOSS_LIKE.search(place.lower()) for place in places)
+        if values and (is_named or any(isinstance(each.node, ast.arg) for each in values)):
+            before = self.given.get(node)
+            self.given[node] = Given(node, call, values | (before.values if before else frozenset()), is_named)
 
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
