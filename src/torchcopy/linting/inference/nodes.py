@@ -68,6 +68,13 @@ def path_of(node: ast.AST | None) -> str | None:
         node = node.value
 
 
+def root_of(node: ast.expr) -> ast.expr:
+    """What a place begins with: `ckpt` of `ckpt['model'].weight`."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node
+
+
 def names_in(node: ast.AST) -> list[ast.Name]:
     """All names below a node."""
     return [each for each in ast.walk(node) if isinstance(each, ast.Name)]

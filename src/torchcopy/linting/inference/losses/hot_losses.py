@@ -77,7 +77,7 @@ def _differentiated_by_methods(losses: Losses, depth: int) -> set[Value]:
 def _differentiated_elsewhere(losses: Losses, depth: int) -> Iterator[Value]:
     """What is given to a function of the project that calls `backward()` on it."""
     for given in losses.given.values():
-        taken = taken_by(losses.facts, given.call, given.node) if given.is_named else None
+        taken = taken_by(losses.facts, given.call, given.argument) if given.is_named else None
         if taken is not None and taken.value in hot_values(losses_of(taken.facts, taken.scope), depth):
             yield from given.values
 

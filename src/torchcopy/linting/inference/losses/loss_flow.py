@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..flow import Flow
 from ..nodes import Loop, arguments, called_name, keyword, method_call, names_in, path_of, walk
 from ..scopes import Scope
+from ..values.elements import container_of
 from .loss_terms import detaches, shown, terms
 
 if TYPE_CHECKING:
@@ -67,13 +68,15 @@ class Given:
     """An argument of a call that may be a loss.
 
     Attributes:
-        node: the argument.
+        node: the argument, or the entry of a dict that is the argument.
+        argument: what the call is given.
         call: the call.
         values: what `node` may be.
         is_named: its name is that of a loss; otherwise it is a parameter that is given on.
     """
 
     node: ast.expr
+    argument: ast.expr
     call: ast.Call
     values: frozenset[Value]
     is_named: bool
@@ -150,26 +153,36 @@ class Losses(Flow[Value]):
             self._backward(call, facts)
         elif name == "grad" and self.facts.resolve(call.func) == "torch.autograd.grad" and call.args:
             is_loss = len(call.args) < 3 and keyword(call, "grad_outputs") is None
-            if is_loss and keyword(call, "create_graph") is None and place_of(call.args[0]) is not None:
+            is_shared = any(keyword(call, each) is not None for each in ("create_graph", "retain_graph"))
+            if is_loss and not is_shared and place_of(call.args[0]) is not None:
                 self.backwards |= self._values(call.args[0], facts)
         elif name == "add_" and len(call.args) == 1 and (keeper := place_of(getattr(call.func, "value", None))):
             self._keep(call.args[0], call, keeper, True, facts)
         elif name in _KEEPERS and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
             keeper = place_of(call.func.value)
-            if keeper is not None:
+            if keeper is not None and not self.facts.resolve(call.func.value):  # a module is no list
                 for kept in shown(call.args[0]):
                     self._keep(kept, call, keeper, False, facts)
         elif isinstance(call.func, ast.Name | ast.Attribute):
             for each in arguments(call):
                 self._give(each, call, facts)
 
-    def _give(self, node: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
-        places = {place: term for term in terms(node) if (place := path_of(term)) is not None}
-        values = frozenset(value for term in places.values() for value in self._values(term, facts))
-        is_named = any(LOSS_LIKE.search(place.lower()) for place in places)
-        if values and (is_named or any(isinstance(each.node, ast.arg) for each in values)):
-            before = self.given.get(node)
-            self.given[node] = Given(node, call, values | (before.values if before else frozenset()), is_named)
+    def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
+        entries = [each for _, each in _entries(argument)] if isinstance(argument, ast.Dict) else []
+        if isinstance(argument, ast.Name):
+            entries = [
+                each.source
+                for each in facts
+                if each.place.startswith(f"{argument.id}[") and each.source is not None and each.part is None
+            ]
+        for node in entries or [argument]:
+            places = {place: term for term in terms(node) if (place := path_of(term)) is not None}
+            values = frozenset(value for term in places.values() for value in self._values(term, facts))
+            is_named = any(LOSS_LIKE.search(place.lower()) for place in places)
+            if values and (is_named or any(isinstance(each.node, ast.arg) for each in values)):
+                before = self.given.get(node)
+                known = before.values if before else frozenset()
+                self.given[node] = Given(node, argument, call, values | known, is_named)
 
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -231,7 +244,12 @@ class Losses(Flow[Value]):
                         self._keep(other, at, place, True, facts)
         made = self._part_of_call(place, at, value, facts) or Value(place, at, value)
         self._relate(made, value, facts)
-        return self._rebound(place, made, facts)
+        bound = self._rebound(place, made, facts)
+        for key, entry in _entries(value) if isinstance(value, ast.Dict) else ():
+            inside = Value(f"{place}[{key!r}]", at, entry)
+            self._relate(inside, entry, facts)
+            bound |= {inside}
+        return bound
 
     def _part_of_call(self, place: str, at: ast.AST, value: ast.expr, facts: frozenset[Value]) -> Value | None:
         """`found[0]`, where `found` is all that a call gave."""
@@ -301,6 +319,7 @@ class Losses(Flow[Value]):
         found: set[Value] = set()
         for term in terms(node):
             place = place_of(term)
+            found |= self._entries_of_parameter(term, facts)
             if place is not None:
                 found |= {each for each in facts if each.place == place}
                 if not found and (part := self._part_of_call("", term, term, facts)) is not None:
@@ -310,6 +329,16 @@ class Losses(Flow[Value]):
             elif isinstance(term, ast.Call):
                 found.add(Value("", term, term))
         return frozenset(found)
+
+    def _entries_of_parameter(self, term: ast.expr, facts: frozenset[Value]) -> set[Value]:
+        """The parameter that a term is an entry of: `losses[key]`, or `loss` of `for key, loss in losses.items()`."""
+        of: ast.expr | None = None
+        if isinstance(term, ast.Subscript):
+            of = term.value
+        elif isinstance(term, ast.Name) and not any(each.place == term.id for each in facts):
+            of = container_of(self.facts, term)
+        name = of.id if isinstance(of, ast.Name) else None
+        return {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
 
     @property
     def may_have_hot(self) -> bool:

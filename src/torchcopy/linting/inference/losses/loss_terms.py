@@ -22,11 +22,15 @@ def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
         return
     depth += 1
     match node:
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right) if detaches(left) or detaches(right):
+            return  # a number with a weight
         case ast.BinOp(left=left, right=right):
             yield from terms(left, depth)
             yield from terms(right, depth)
         case ast.UnaryOp(operand=operand):
             yield from terms(operand, depth)
+        case ast.IfExp(body=body, orelse=orelse) if detaches(body) or detaches(orelse):
+            return  # `loss.item() if torch.is_tensor(loss) else loss`
         case ast.IfExp(body=body, orelse=orelse):
             yield from terms(body, depth)
             yield from terms(orelse, depth)

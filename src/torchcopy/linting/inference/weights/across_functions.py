@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
     for keeper, flow in flows.items():
         for state in flow.at_exit:
             if _is_left_in_attribute(facts, flows, keeper, state):
-                yield from ((state, use) for user, use in uses if _is_used(flow, keeper, state, user, use))
+                yield from ((state, use) for user, use in uses if _is_used(facts, flow, keeper, state, user, use))
             elif _is_left_in_given_object(keeper, state):
                 yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
 
@@ -45,13 +46,18 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
     return module.partition(".")[0] in handed or any(each in facts.source.text for each in _SIGNS_OF_TRAINING)
 
 
-def _is_used(flow: KeptStates, keeper: Scope, state: State, user: Scope, use: Use) -> bool:
+def _is_used(
+    facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, user: Scope, use: Use
+) -> bool:
     """Whether a method of the class, or a user of the object, reads what is left in an attribute."""
     if user.owner is keeper.owner:
-        is_it = is_in(f"{user.self_name}{state.place[len(keeper.self_name) :]}", use.place)
+        place = f"{user.self_name}{state.place[len(keeper.self_name) :]}"
+        is_it = is_in(place, use.place) or (use.role == "compared" and is_in(use.place, place))
     else:
         attribute = _attribute_of(state.place, keeper.self_name)
-        is_it = "best" in attribute and _ends_alike(use.place, attribute)
+        is_it = _ends_alike(use.place, attribute) and (
+            "best" in attribute or _is_made_of(facts, user, use.place.rpartition(".")[0], keeper.owner)
+        )
     if not is_it:
         return False
     if not use.is_load:
@@ -61,6 +67,13 @@ def _is_used(flow: KeptStates, keeper: Scope, state: State, user: Scope, use: Us
         return False  # the user has made the module anew
     loads_whole = "." not in use.module and state.kept.is_returned  # `self.load_state_dict(…)` loads `self.model`
     return _is_same_module(state, use) or (loads_whole and state.kept.module.startswith(f"{use.module}."))
+
+
+def _is_made_of(facts: FileFacts, user: Scope, place: str, owner: Scope | None) -> bool:
+    """Whether what a function has in a place was made by calling a class of the file."""
+    made = [each.value for each in facts.bindings_of_path(user, place)]
+    found = [facts.definition(each.func) for each in made if isinstance(each, ast.Call)]
+    return any(each is not None and each.scope is owner for each in found)
 
 
 def _is_left_in_given_object(keeper: Scope, state: State) -> bool:

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls
+from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
 from ..summaries import find_method, matched_arguments
-from .training import module_path
+from ..values.elements import container_of
+from .training import module_path, place_behind
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -29,6 +30,7 @@ _NEITHER = re.compile(
     r"sched|scaler|loader|sampler|dataset|data_?module|trainer|accelerator|metric|callback|stopper|meter|logger|config|buffer|"
     r"memory|strategy|tokenizer|generator_state|\brng|counter|progress|tracker|storage|iterator|normalizer"
 )
+_MOST_VALUES = 10  # of a name that a function returns
 _USES_OF_MODULES = frozenset(
     "eval train parameters named_parameters zero_grad forward requires_grad_ modules named_modules cuda".split()
 )
@@ -71,10 +73,12 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
         found = kept_in(facts, inner, depth + 1)
         return [dataclasses.replace(each, call=node) for each in found]
     match node:
-        case ast.Name() | ast.Attribute() | ast.Subscript() if (path := path_of(node)) is not None:
+        case ast.Name() | ast.Attribute() | ast.Subscript() if (path := entry_path(node)) is not None:
             return [Kept("", "", node, alias=path)]
-        case ast.DictComp():
-            return _of_comprehension(facts, node, depth)
+        case ast.Call(func=ast.Name(id="max" | "min"), args=[given]) if (path := path_of(given)) is not None:
+            return [Kept("", "", node, alias=f"{path}[*]")]
+        case ast.DictComp() | ast.ListComp():
+            return _of_several(facts, node) or _of_comprehension(facts, node, depth)
         case ast.Dict():
             return [
                 dataclasses.replace(each, suffix=f"[{key.value!r}]{each.suffix}")
@@ -94,9 +98,36 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
                 for word in node.keywords
                 for each in kept_in(facts, word.value, depth + 1)
             ]
+        case ast.Call(func=ast.Name(id=name)) if name[:1].isupper() and not name.isupper():
+            return [
+                dataclasses.replace(each, suffix=f".{attribute}{each.suffix}")
+                for attribute, value in _attributes_given(facts, node)
+                for each in kept_in(facts, value, depth + 1)
+                if not each.alias
+            ]
         case ast.IfExp(body=body, orelse=orelse):
             return kept_in(facts, body, depth + 1) + kept_in(facts, orelse, depth + 1)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return [each for value in values for each in kept_in(facts, value, depth + 1)]
     return []
+
+
+def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """What a constructor is given for attributes of its object: by keyword, or in the order of a dataclass."""
+    found = facts.definition(call.func)
+    if found is not None and find_method(found.facts, found.scope, "__init__") is None:
+        fields = [each.target.id for each in found.scope.nodes(ast.AnnAssign) if isinstance(each.target, ast.Name)]
+        yield from zip(fields, call.args, strict=False)
+    yield from ((each.arg, each.value) for each in call.keywords if each.arg)
+
+
+def entry_path(node: ast.expr | None) -> str | None:
+    """As `path_of`, with `[*]` for an entry that no constant names: `kept[*]` of `kept[-1]` and `kept[label]`."""
+    path = path_of(node)
+    if path is None and isinstance(node, ast.Subscript):
+        base = path_of(node.value)
+        return None if base is None else f"{base}[*]"
+    return path
 
 
 def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
@@ -104,16 +135,17 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or found.scope.node is facts.scope_of(call).node:
         return []
-    given = matched_arguments(call, found.scope)
-    places = {parameter.arg: place for parameter, each in given if (place := module_path(each))}
+    given = dict(matched_arguments(call, found.scope))
+    places = {parameter.arg: place for parameter, each in given.items() if (place := module_path(each))}
     states: list[Kept] = []
     for returned in found.scope.nodes(ast.Return):
         value = returned.value
-        if isinstance(value, ast.Name):
-            value = found.facts.last_value(value)
-        if not isinstance(value, ast.Call | ast.Dict | ast.DictComp):
+        if not isinstance(value, ast.Call | ast.Dict | ast.DictComp | ast.ListComp | ast.Name | ast.Tuple):
             continue
         for each in _told(found.facts, value, depth + 1):
+            if each.alias in places and each.alias in {one.arg for one in given}:  # it may give back what it got
+                states.append(dataclasses.replace(each, alias=places[each.alias], call=call))
+                continue
             first, dot, rest = each.module.partition(".")
             if first in places and (dot or first != found.scope.self_name):
                 taken = each.call if found.facts is facts else None
@@ -126,14 +158,30 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
 
 
 def _told(facts: FileFacts, value: ast.expr, depth: int) -> Iterator[Kept]:
-    """The live states that a value holds; for a name in it those of what it was bound to right before."""
+    """The live states that a value holds; for a name in it those of what it is bound to."""
     for each in kept_in(facts, value, depth):
-        bound = facts.last_value(each.call) if each.alias and isinstance(each.call, ast.Name) else None
-        if bound is not None:
-            for one in kept_in(facts, bound, depth):
-                yield dataclasses.replace(one, suffix=f"{each.suffix}{one.suffix}")
+        if each.alias and isinstance(each.call, ast.Name):
+            if any(one.how == "parameter" for one in facts.bindings(each.call)):
+                yield each
+            for bound in _bound_to(facts, each.call):
+                for one in kept_in(facts, bound, depth):
+                    yield dataclasses.replace(one, suffix=f"{each.suffix}{one.suffix}")
         else:
             yield each
+
+
+def _bound_to(facts: FileFacts, name: ast.Name) -> list[ast.expr]:
+    """What a name was bound to right before, or what it may be bound to, if none of that is a copy."""
+    last = facts.last_value(name)
+    if last is not None:
+        return [last]
+    bound = [each.value for each in facts.bindings(name) if each.how == "value" and each.value is not None]
+    return [] if any(is_copy(each) for each in bound) or len(bound) > _MOST_VALUES else bound
+
+
+def is_copy(value: ast.expr) -> bool:
+    """Whether a value is made by copying: with `deepcopy`, or entry by entry with `clone`."""
+    return any(isinstance(each, ast.Call) and called_name(each) in ("deepcopy", "clone") for each in walk(value))
 
 
 def unwrapped(facts: FileFacts, node: ast.expr) -> ast.expr | None:
@@ -168,6 +216,9 @@ def thing_of(facts: FileFacts, of: ast.expr, path: str) -> str:
         return "" if _returns_copies(facts, of) else "module"
     if kind.is_known or (path == "self" and not _is_module_method(facts, of)):
         return ""
+    bound = facts.bindings(of) if isinstance(of, ast.Name) else []
+    if [each.how for each in bound] == ["value"]:
+        path = place_behind(facts, bound[0].value) or path
     last = path.rpartition(".")[2].partition("[")[0].lower()
     if _NEITHER.search(last):
         return ""
@@ -208,14 +259,35 @@ def _is_used_as_module(facts: FileFacts, path: str) -> bool:
     return False
 
 
-def _of_comprehension(facts: FileFacts, node: ast.DictComp, depth: int) -> list[Kept]:
+def _of_several(facts: FileFacts, node: ast.DictComp | ast.ListComp) -> list[Kept]:
+    """`{name: m.state_dict() for name, m in models.items()}`: the states of the modules that a container holds."""
+    value = node.value if isinstance(node, ast.DictComp) else node.elt
+    of = method_call(value, "state_dict")
+    container = container_of(facts, of) if isinstance(of, ast.Name) else None
+    path = module_path(container)
+    if path is None or container is None or len(node.generators) != 1 or not isinstance(value, ast.Call):
+        return []
+    thing = thing_of(facts, container, path)
+    if not thing or value.args:
+        return []
+    return [Kept("[*]", f"{path}[*]", value, optimizer=thing == "optimizer")]
+
+
+def _of_comprehension(facts: FileFacts, node: ast.DictComp | ast.ListComp, depth: int) -> list[Kept]:
     """`{k: v.cpu() for k, v in model.state_dict().items()}`: the values are the model's own, but for a move."""
     if len(node.generators) != 1:
         return []
     loop = node.generators[0]
-    value, methods = strip_calls(node.value, *_KEEPING)
+    given = node.value if isinstance(node, ast.DictComp) else node.elt
+    if isinstance(given, ast.IfExp):  # `v.cpu() if v is not None else v`
+        given = given.body
+    value, methods = strip_calls(given, *_KEEPING)
     of = method_call(loop.iter, "items")
-    if of is not None and isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
+    if isinstance(node, ast.ListComp) and (values := method_call(loop.iter, "values")) is not None:
+        if not (isinstance(value, ast.Name) and isinstance(loop.target, ast.Name) and value.id == loop.target.id):
+            return []
+        of = values
+    elif of is not None and isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
         wanted = loop.target.elts[1]
         if not (isinstance(value, ast.Name) and isinstance(wanted, ast.Name) and value.id == wanted.id):
             return []
@@ -224,7 +296,7 @@ def _of_comprehension(facts: FileFacts, node: ast.DictComp, depth: int) -> list[
         same = isinstance(value, ast.Subscript) and of is not None and _is_same(value.value, of)
         if not same:
             return []
-    if _copies(node.value):
+    if _copies(given):
         return []
     moved = any(each in _COPIED_ON_GPU for each in methods)
     return [

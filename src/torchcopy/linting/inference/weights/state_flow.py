@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
-from ..nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
+from ..nodes import arguments, called_name, keyword, method_call, path_of, root_of, strip_calls, walk
 from ..scopes import Scope
-from .kept_states import Kept, kept_in, thing_of, unwrapped
+from ..values.elements import container_of
+from .comparisons import met, origins
+from .kept_states import Kept, entry_path, is_copy, kept_in, thing_of, unwrapped
 from .rounds import is_in_last_round
-from .training import module_path, updates
+from .training import module_path, place_behind, updates
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -27,6 +29,7 @@ _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|i
 _READS_ONLY = re.compile(
     r"eval|valid|test|predict|score|print|log|save|load|len|getattr|hasattr|isinstance|append|str|repr|id|deepcopy|copy"
 )
+_INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
 
 
@@ -86,6 +89,11 @@ class KeptStates(Flow[State]):
         for call in walk(node):
             if isinstance(call, ast.Call):
                 facts = self._call(call, facts)
+        if self.scope.self_name or any(each.is_trained for each in facts):
+            for each in walk(node):
+                for one, other in met(each):
+                    self._compared(one, other, each, facts)
+                    self._compared(other, one, each, facts)
         match node:
             case ast.Assign(targets=targets, value=value):
                 facts = self._assigned(targets, value, facts)
@@ -120,18 +128,39 @@ class KeptStates(Flow[State]):
         for target, _ in pairs:
             facts = self._stored(target, facts)
         for target, part in pairs:
-            path = _entry_path(target)
+            path = entry_path(target)
             if path is None:
                 continue
+            if not part and self._is_of_self(value):
+                self.rebound.pop(path, None)  # another name of what the object holds
             if not isinstance(value, ast.Constant | ast.Dict | ast.List) or states:  # `None` or `{}` begins one
                 self.refilled.add(path.removesuffix("[*]"))
-            if _is_copy(value):
+            if is_copy(value):
                 self.copied.add(path)
+            if (entry := self._copied_entry(target, value)) is not None:
+                whole = path_of(target.value)  # type: ignore[attr-defined]
+                states = [dataclasses.replace(each, place="") for each in self._states_of(entry, facts)]
+                path = path if whole is None else whole
             for state in states:
                 if state.place.startswith(part):
                     made = dataclasses.replace(state, place=path + state.place[len(part) :])
                     facts |= {made}
         return facts
+
+    def _copied_entry(self, target: ast.expr, value: ast.expr) -> ast.expr | None:
+        """The state whose entries a loop puts into another dict one by one: `for k, v in state.items(): d[k] = v`."""
+        if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Constant):
+            return None
+        entry, _ = strip_calls(value, "detach", "data")
+        if isinstance(entry, ast.Name):
+            return container_of(self.facts, entry)
+        is_same = isinstance(entry, ast.Subscript) and ast.dump(entry.slice) == ast.dump(target.slice)
+        return entry.value if is_same else None  # type: ignore[attr-defined]
+
+    def _is_of_self(self, value: ast.expr) -> bool:
+        """Whether a value is what an attribute of the object holds: `self.model`, `unwrap(self.model)`."""
+        own = self.scope.self_name
+        return bool(own) and (place_behind(self.facts, value) or "").startswith(f"{own}.")
 
     def _is_copied_next(self, targets: list[ast.expr]) -> bool:
         """Whether the next statement makes a copy of what is bound: `best = copy.deepcopy(best)`."""
@@ -192,6 +221,8 @@ class KeptStates(Flow[State]):
             self.called.add(name)
             for since in self.rebound.values():
                 since.add(name)
+        if receiver is not None and _INTO_A_STATE.search((path_of(receiver) or "").lower()):
+            return self._filled(call, facts)
         if "load_state_dict" in name or "model_state_dict" in name:
             return self._loaded(call, receiver, facts)
         if name in _SAVES and not (name == "save" and receiver is None):
@@ -212,6 +243,11 @@ class KeptStates(Flow[State]):
         if name == "step" or facts or receiver is not None:
             facts = self._trained(call, facts)
         return facts
+
+    def _filled(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
+        """After `torch.distributed.checkpoint.load(state)`: what it was given is written on purpose."""
+        filled = {path for each in arguments(call) if (path := path_of(each)) is not None}
+        return frozenset(each for each in facts if not any(is_in(each.place, one) for one in filled))
 
     def _updated(self, call: ast.Call, base: str, facts: frozenset[State]) -> frozenset[State]:
         """After `best.update(model=m.state_dict())`: as after `best["model"] = m.state_dict()`."""
@@ -289,28 +325,37 @@ class KeptStates(Flow[State]):
         loaded: set[str] = set()
         for each in given:
             value = self._stripped(each)
-            path = _entry_path(value)
+            path = entry_path(value)
             if path is None or path == module:
                 continue
-            known = [state for state in facts if state.place == path]
+            places = (path, self._in_container(value))
+            known = [state for state in facts if state.place in places]
             loaded |= {state.place for state in known}
             for state in known:
                 if state.is_trained or self._is_reset_in_loop(state, call, module):
                     self._report(state, call, "loaded")
-            since = self.rebound.get(module)
-            made = None if since is None else frozenset(since)
+            made = self._since_made(module)
             for place in self._places_of(value, path):
-                if not known and not any(is_in(place, each) for each in self.refilled if each != path):
+                if not known and not self._is_refilled(place, path):
                     self.unknown_uses.append(Use(place, call, module, True, made))
         if _is_assigning(call):
             return facts
         if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
             facts |= {TRAINED}  # it has moments from now on
+        self.training_lines.add(call.lineno)
         return frozenset(
             dataclasses.replace(each, is_trained=True)
             if each.place and each.kept.module == module and each.place not in loaded
             else each
             for each in facts
+        )
+
+    def _is_refilled(self, place: str, path: str) -> bool:
+        """Whether this function gave a place a value; an object that it made has filled its attributes itself."""
+        return any(
+            is_in(place, each) and ("." in each or not place.startswith(f"{each}."))
+            for each in self.refilled
+            if each != path
         )
 
     def _is_reset_in_loop(self, state: State, call: ast.Call, module: str) -> bool:
@@ -329,11 +374,22 @@ class KeptStates(Flow[State]):
         return any(path is not None and is_in(module, path) for path in given)
 
     def _places_of(self, value: ast.expr, path: str) -> list[str]:
-        """Where what is loaded may come from: `weights` itself, or `self.kept[-1]`, which it was bound to."""
-        if not isinstance(value, ast.Name):
+        """Where what is loaded may come from: `weights["net"]` itself, or `self.kept["net"]`, if that is `weights`."""
+        root = root_of(value)
+        if not isinstance(root, ast.Name):
             return [path]
-        bound = [_entry_path(each.value) or "" for each in self.facts.bindings(value) if each.how == "value"]
-        return [each for each in bound if each.startswith(f"{self.scope.self_name}.")] or [path]
+        bound = [entry_path(each.value) or "" for each in self.facts.bindings(root) if each.how == "value"]
+        own = [each for each in bound if each.startswith(f"{self.scope.self_name}.")]
+        return [f"{each}{path[len(root.id) :]}" for each in own] or [path]
+
+    def _in_container(self, value: ast.expr) -> str | None:
+        """`states[*]['model']` of `state['model']` in a loop over `states`."""
+        root = root_of(value)
+        container = path_of(container_of(self.facts, root)) if isinstance(root, ast.Name) else None
+        path = entry_path(value)
+        if container is None or path is None or not isinstance(root, ast.Name):
+            return None
+        return f"{container}[*]{path[len(root.id) :]}"
 
     def _stripped(self, node: ast.expr) -> ast.expr:
         """What is loaded, behind copies that come too late."""
@@ -344,6 +400,31 @@ class KeptStates(Flow[State]):
             if inner is None:
                 return node
             node = inner
+
+    def _compared(self, old: ast.expr, new: ast.expr, at: ast.AST, facts: frozenset[State]) -> None:
+        """After an old state met the newer one of its model."""
+        modules: set[str] = set()
+        for each in origins(self.facts, new):
+            of = method_call(each, "state_dict", "parameters", "named_parameters")
+            if of is not None:
+                modules |= {module_path(of) or "?"}
+                continue
+            path = entry_path(each) or ""
+            modules |= {one.kept.module for one in facts if not one.is_trained and one.place and is_in(path, one.place)}
+            modules |= {one.kept.module for one in facts if one.kept.module and path.startswith(f"{one.kept.module}.")}
+        for each in origins(self.facts, old) if modules else ():
+            path = entry_path(each) or ""
+            known = [one for one in facts if one.place and is_in(path, one.place)]
+            for state in known:
+                if state.is_trained and state.kept.module in modules:
+                    self._report(state, at, "compared")
+            if not known and path.startswith(f"{self.scope.self_name}.") and not self._is_refilled(path, ""):
+                for module in modules:
+                    self.unknown_uses.append(Use(path, at, module, True, self._since_made(module), role="compared"))
+
+    def _since_made(self, module: str) -> frozenset[str] | None:
+        since = self.rebound.get(module)
+        return None if since is None else frozenset(since)
 
     def _read_whole(self, value: ast.expr, at: ast.AST, role: str, facts: frozenset[State]) -> None:
         """A save or return of a place, or of something around it."""
@@ -365,9 +446,20 @@ class KeptStates(Flow[State]):
     def _report(self, state: State, at: ast.AST, role: str) -> None:
         if role != "loaded" and self._is_at_once(state, at):
             return
-        if state.place in self.copied and not self.facts.loops(state.kept.call):
+        if not self.facts.loops(state.kept.call) and (state.place in self.copied or self._is_replaced(state)):
             return  # only what it begins with is no copy
         self.found.setdefault(state.kept.call, (state.kept, at, role))
+
+    def _is_replaced(self, state: State) -> bool:
+        """Whether the first round of a loop always keeps another state there: `if best_loss is None or …`."""
+        for each in self.facts.bindings_of_path(self.scope, state.place):
+            above = self.facts.parent(self.facts.statement_of(each.node) or each.node)
+            if not isinstance(above, ast.If) or not self.facts.loops(each.node):
+                continue
+            if isinstance(above.test, ast.BoolOp) and isinstance(above.test.op, ast.Or):
+                if any(_is_none(one) for one in above.test.values):
+                    return True
+        return False
 
     def _is_at_once(self, state: State, at: ast.AST) -> bool:
         """Whether a state is read in the round that keeps it, and only an earlier one's was trained over."""
@@ -388,18 +480,11 @@ def _is_bound_in(loop: ast.AST, place: str) -> bool:
     )
 
 
-def _entry_path(node: ast.expr | None) -> str | None:
-    """As `path_of`, with `[*]` for an entry that no constant names: `kept[*]` of `kept[-1]` and `kept[label]`."""
-    path = path_of(node)
-    if path is None and isinstance(node, ast.Subscript):
-        base = path_of(node.value)
-        return None if base is None else f"{base}[*]"
-    return path
-
-
-def _is_copy(value: ast.expr) -> bool:
-    """Whether a value is made by copying: with `deepcopy`, or entry by entry with `clone`."""
-    return any(isinstance(each, ast.Call) and called_name(each) in ("deepcopy", "clone") for each in walk(value))
+def _is_none(test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            return True
+    return False
 
 
 def is_in(place: str, outer: str) -> bool:

@@ -20,10 +20,11 @@ _TRAINS_NOTHING = re.compile(
     r"best|early|saved|ckpt|checkpoint|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target"
 )
 _TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experiment|client|strategy")
+_EVALUATES = re.compile(r"^(val|valid|validation|eval|evaluate|evaluation|test|testing|dev)$")
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")
 _AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
 _MODE_ARGUMENTS = 1
-_UNWRAPS = ("unwrap_model", "unwrap", "de_parallel", "getattr")
+_UNWRAPS = ("unwrap_model", "unwrap", "de_parallel")
 
 
 def module_path(node: ast.AST | None) -> str | None:
@@ -32,11 +33,31 @@ def module_path(node: ast.AST | None) -> str | None:
     if path is None:
         if isinstance(node, ast.Call) and node.args and called_name(node) in _UNWRAPS:
             return module_path(node.args[0])
+        if isinstance(node, ast.Call) and called_name(node) == "getattr" and len(node.args) > 1:
+            of, name = module_path(node.args[0]), node.args[1]
+            if of is None or not isinstance(name, ast.Constant):
+                return None
+            return of if name.value in ("module", "_orig_mod") else f"{of}.{name.value}"
         if isinstance(node, ast.Call) and not (node.args or node.keywords) and isinstance(node.func, ast.Attribute):
             of = module_path(node.func.value)  # `self.global_model().get_module()`
             return None if of is None else f"{of}.{node.func.attr}()"
         return None
     return path.removesuffix(".module").removesuffix("._orig_mod")
+
+
+def place_behind(facts: FileFacts, value: ast.expr | None) -> str | None:
+    """Where the object keeps the module that an expression gives: `self.model` for `self._core()`, which returns it."""
+    if not isinstance(value, ast.Call) or value.args or value.keywords:
+        return module_path(value)
+    found = facts.definition(value.func)
+    if found is None or not found.scope.is_function or not isinstance(value.func, ast.Attribute):
+        return None
+    own = found.scope.self_name
+    returned = [each.value for each in found.scope.nodes(ast.Return)]
+    given = [one for each in returned for one in ((each.body, each.orelse) if isinstance(each, ast.IfExp) else (each,))]
+    places = {module_path(each) or "" for each in given}
+    place = places.pop() if len(places) == 1 else ""
+    return f"{path_of(value.func.value)}{place[len(own) :]}" if own and place.startswith(f"{own}.") else None
 
 
 def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
@@ -46,11 +67,25 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return is_optimizer_step(facts, call) and _may_train(facts, call, module)
     if name in ("load_state_dict", "state_dict", "backward", "zero_grad", "eval", "parameters"):
         return False
+    if _only_evaluates(facts, call):
+        return False
     found = facts.definition(call.func)
     trains = found is not None and found.scope.is_function and facts.summary(found).steps
     if not trains:
         trains = _sounds_like_training(call, name, found is not None)
     return trains and _may_concern(facts, call, module)
+
+
+def _only_evaluates(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether a call is told not to train: `run_epoch(epoch, "val")`, `step(batch, train=False)`, under `no_grad`."""
+    for each in arguments(call):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and _EVALUATES.search(each.value.lower()):
+            return True
+    for word in call.keywords:
+        is_no = isinstance(word.value, ast.Constant) and word.value.value is False
+        if is_no and word.arg in ("train", "training", "is_train", "is_training"):
+            return True
+    return facts.is_without_graph(call)
 
 
 def _sounds_like_training(call: ast.Call, name: str, is_known: bool) -> bool:
