@@ -101,10 +101,17 @@ def repeats(
         loop
         for loop in facts.loops(kept.statement)
         if not _is_over_models(loop)
+        and not _is_over_losses(loop, kept.node)
         and (not differentiating or loop in differentiating)
         and (is_loss or not _is_over_few(loop))
     ]
     return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in loops)
+
+
+def _is_over_losses(loop: Loop, kept: ast.expr) -> bool:
+    """Whether a loop goes through losses, of which what is kept is one: `for loss in losses: total += loss`."""
+    names = {each.id for each in names_in(loop.target)} if isinstance(loop, ast.For) else set()
+    return isinstance(kept, ast.Name) and kept.id in names
 
 
 def _is_over_few(loop: Loop) -> bool:

@@ -282,7 +282,8 @@ class Losses(Flow[Value]):
                     self._keep(each, at, place, False, facts)
             else:
                 for term in terms(value):
-                    self._keep(term, at, place, True, facts)
+                    if place_of(term) != place:
+                        self._keep(term, at, place, True, facts)
         made = Value(place, at)
         before = {each for each in facts if each.place == place and each != made}
         self.derived.setdefault(made, set()).update(before)
