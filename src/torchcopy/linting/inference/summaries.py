@@ -8,8 +8,9 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .nodes import called_name, path_of, strip_calls
+from .nodes import called_name, path_of, root_of, strip_calls
 from .scopes import Scope
+from .values.elements import container_of
 from .values.kinds import UNKNOWN, Kind, joined
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _of_inherited_object(facts: FileFacts, node: ast.Attribute) -> Definition | 
     owner = scope.owner
     if not isinstance(of, ast.Attribute) or path_of(of.value) != scope.self_name or owner is None:
         return None
-    for base_facts, base in _bases(facts, owner):
+    for base_facts, base in bases_of(facts, owner):
         for each in base_facts.class_attributes(base).get(of.attr, []):
             made = each.value
             found = find_definition(base_facts, made.func) if isinstance(made, ast.Call) else None
@@ -106,7 +107,7 @@ def _of_inherited_object(facts: FileFacts, node: ast.Attribute) -> Definition | 
     return None
 
 
-def _bases(facts: FileFacts, owner: Scope, depth: int = 0) -> Iterator[tuple[FileFacts, Scope]]:
+def bases_of(facts: FileFacts, owner: Scope, depth: int = 0) -> Iterator[tuple[FileFacts, Scope]]:
     """The classes of the project that a class derives from, with the facts of their files."""
     if depth >= _DEEPEST or not isinstance(owner.node, ast.ClassDef):
         return
@@ -114,12 +115,12 @@ def _bases(facts: FileFacts, owner: Scope, depth: int = 0) -> Iterator[tuple[Fil
         found = find_definition(facts, base)
         if found is not None and isinstance(found.scope.node, ast.ClassDef) and found.scope is not owner:
             yield found.facts, found.scope
-            yield from _bases(found.facts, found.scope, depth + 1)
+            yield from bases_of(found.facts, found.scope, depth + 1)
 
 
 def find_method(facts: FileFacts, owner: Scope, name: str) -> Definition | None:
     """A method of a class or of the classes it derives from."""
-    for each_facts, each in itertools.chain([(facts, owner)], _bases(facts, owner)):
+    for each_facts, each in itertools.chain([(facts, owner)], bases_of(facts, owner)):
         for inner in each.inner:
             if inner.name == name:
                 return Definition(each_facts, inner)
@@ -179,7 +180,7 @@ def summarise(found: Definition, depth: int = 0) -> Summary:
         elif name in _WAITS:
             synchronises = True
         elif name.endswith("_") and isinstance(call.func, ast.Attribute) and _is_parameter(facts, call.func.value):
-            steps = True
+            steps |= not _is_made_here(facts, call.func.value)
         else:
             inner = facts.definition(call.func)
             if inner is not None and inner.scope.is_function:
@@ -195,6 +196,16 @@ def summarise(found: Definition, depth: int = 0) -> Summary:
 def _is_parameter(facts: FileFacts, node: ast.expr) -> bool:
     inner, _ = strip_calls(node, "data", "detach")
     return facts.kind_of(inner).name == "parameter"
+
+
+def _is_made_here(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a parameter is of a module that the function made: `layer = Layer(); layer.weight.fill_(1)`."""
+    root = root_of(strip_calls(node, "data", "detach")[0])
+    container = container_of(facts, root) if isinstance(root, ast.Name) else None
+    if isinstance(container, ast.Call) and isinstance(container.func, ast.Attribute):
+        root = root_of(container.func.value)
+    bound = facts.bindings(root) if isinstance(root, ast.Name) else []
+    return bool(bound) and all(each.how == "value" and isinstance(each.value, ast.Call) for each in bound)
 
 
 def _returned(facts: FileFacts, scope: Scope) -> tuple[Kind, tuple[Kind, ...]]:

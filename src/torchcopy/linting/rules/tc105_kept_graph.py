@@ -9,7 +9,8 @@ from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.losses.hot_losses import hot_values, returns_hot
 from ..inference.losses.leaks import is_kept_by_call, is_leak
-from ..inference.losses.loss_flow import KeptValue, losses_of
+from ..inference.losses.lightning import TRAINING_STEP
+from ..inference.losses.loss_flow import KeptValue, Value, losses_of
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 
@@ -31,7 +32,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
     for scope in facts.functions:
         if not scope.body or not _keeps_anything(scope):
             continue
-        if is_trained_elsewhere and not scope.has(ast.For, ast.While):
+        if is_trained_elsewhere and not scope.has(ast.For, ast.While) and scope.name != TRAINING_STEP:
             continue
         losses = losses_of(facts, scope)
         if not (losses.kept or any(each.is_named for each in losses.given.values())):
@@ -101,12 +102,27 @@ def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
     return False
 
 
+def _has_entries(facts: FileFacts, value: Value) -> bool:
+    """Whether a value is a dict, or another object, in which a function of the project returns a loss."""
+    if value.part is not None or not isinstance(value.source, ast.Call):
+        return isinstance(value.source, ast.Dict) and value.part is None
+    found = facts.definition(value.source.func)
+    if found is None or not found.scope.is_function or not found.scope.body:
+        return False
+    return any(isinstance(part, str) for part, _ in losses_of(found.facts, found.scope).returned)
+
+
 def _finding(facts: FileFacts, kept: KeptValue) -> Finding:
     source = facts.source
     text = source.segment(kept.node)
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
     what = "is added up in" if kept.is_sum else "is kept by" if is_by_call else "is kept in"
     fix = None
+    if any(_has_entries(facts, each) for each in kept.values):
+        message = (
+            f"`{text}` {what} `{kept.keeper}` with a loss in it, and so the graph of each round: detach the loss"
+        )
+        return source.finding(CODE, message, kept.node)
     if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and "retain_graph" not in source.text:
         note = "where it is a number, which has no `detach`" if _may_be_number(facts, kept) else ""
         note = note or ("where the method has it differentiated too" if is_by_call else "")

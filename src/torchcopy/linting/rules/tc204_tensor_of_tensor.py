@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.nodes import called_name, is_true, method_call, path_of, walk
+from ..inference.nodes import called_name, is_true, path_of, root_of, walk
 from ..inference.scopes import Scope
+from ..inference.values.elements import container_of
 
 CODE = "TC204"
 NEEDS = ("tensor(",)
@@ -89,22 +90,45 @@ def _may_be_no_tensor(facts: FileFacts, call: ast.Call, node: ast.expr) -> bool:
 
     Also an entry of a dict that a parameter's annotation tells of, or that the function writes anew.
     """
-    if isinstance(node, ast.Attribute):
+    if isinstance(node, ast.Attribute | ast.Subscript):
         at = facts.statement_of(call)
         targets = at.targets if isinstance(at, ast.Assign) else []
-        return any(path_of(each) == path_of(node) for each in targets)
-    if isinstance(node, ast.Subscript):
-        root: ast.expr = node
-        while isinstance(root, ast.Subscript):
-            root = root.value
-        is_given = isinstance(root, ast.Name) and any(each.how == "parameter" for each in facts.bindings(root))
-        return is_given and not facts.kind_of(root).is_tensor
-    for bound in facts.bindings(node) if isinstance(node, ast.Name) else ():
-        place = path_of(method_call(bound.value, "items", "values")) if bound.how == "element" else None
-        written = facts.scope_of(call).nodes(ast.Subscript)
-        if place and any(path_of(each.value) == place and type(each.ctx) is ast.Store for each in written):
+        if any(path_of(each) == path_of(node) for each in targets if path_of(each) is not None):
             return True
-    return False
+    if isinstance(node, ast.Subscript):
+        return _is_entry_of_given(facts, node)
+    for bound in facts.bindings(node) if isinstance(node, ast.Name) else ():
+        if (
+            bound.how == "value"
+            and isinstance(bound.value, ast.Subscript)
+            and _is_entry_of_given(facts, bound.value)
+        ):
+            return True
+    container = container_of(facts, node) if isinstance(node, ast.Name) else None
+    if isinstance(container, ast.Subscript) and _is_entry_of_given(facts, container):
+        return True
+    place = path_of(container)
+    written = facts.scope_of(call).nodes(ast.Subscript)
+    return place is not None and any(
+        path_of(each.value) == place and type(each.ctx) is ast.Store for each in written
+    )
+
+
+def _is_entry_of_given(facts: FileFacts, node: ast.Subscript) -> bool:
+    """Whether an entry's kind is only an annotation's word, or that of other entries of a dict."""
+    root = root_of(node)
+    if not isinstance(root, ast.Name) or facts.kind_of(root).is_tensor:
+        return False
+    bound = facts.bindings(root)
+    keys = {
+        key.value
+        for each in bound
+        if isinstance(each.value, ast.Dict)
+        for key in each.value.keys
+        if isinstance(key, ast.Constant)
+    }
+    is_another = bool(keys) and isinstance(node.slice, ast.Constant) and node.slice.value not in keys
+    return is_another or any(each.how == "parameter" for each in bound)
 
 
 def _instead(facts: FileFacts, call: ast.Call, name: str) -> str:

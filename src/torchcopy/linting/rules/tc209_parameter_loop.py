@@ -199,7 +199,7 @@ class _Loop:
         return not self.places.key or (target not in self.places.names and source not in self.places.names)
 
     def _is_noted(self, statement: ast.stmt) -> bool:
-        """Whether a statement gives a local name to an expression, or says that no gradient is wanted."""
+        """Whether a statement gives a local name to an expression."""
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 if name in self.places.names:
@@ -214,10 +214,6 @@ class _Loop:
                         return False
                     self.places.named[each.id] = value
                 return True
-            case ast.Assign(targets=[ast.Attribute(attr="requires_grad", value=of)]):
-                return bool(self.places.of(of))
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="requires_grad_" | "detach_", value=of))):
-                return bool(self.places.of(of))
         return False
 
     def match_keys(self, place: str, scope: Scope) -> None:

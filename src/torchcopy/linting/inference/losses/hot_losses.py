@@ -14,7 +14,7 @@ from ..nodes import called_name, method_call, path_of
 from ..scopes import Scope
 from ..summaries import matched_arguments
 from ..values.kinds import UNKNOWN, Kind
-from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Value, losses_of, place_of
+from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Value, is_loss_like, losses_of, place_of
 from .loss_terms import detaches, is_detached_itself
 
 if TYPE_CHECKING:
@@ -32,9 +32,10 @@ def hot_values(losses: Losses, depth: int = 0) -> set[Value]:
 
 
 def needed_values(losses: Losses) -> set[Value]:
-    """What the values that are differentiated, here or in a function that is called, were made of."""
-    needed: set[Value] = set()
-    waiting = [*losses.backwards, *_differentiated_elsewhere(losses, 1)]
+    """What the values that are differentiated were made of, and those that a called function differentiates."""
+    elsewhere = [*_differentiated_elsewhere(losses, 1)]
+    needed: set[Value] = set(elsewhere)
+    waiting = [*losses.backwards, *elsewhere]
     while waiting:
         more = losses.parts.get(waiting.pop(), set()) - needed
         needed |= more
@@ -141,7 +142,7 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     is_renamed = part.source is None or (made_of and path_of(part.source) is not None)
     if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
         return any(may_hang(losses, each, depth + 1) for each in made_of)
-    if not isinstance(part.source, ast.Call | ast.BinOp) or not LOSS_LIKE.search(part.place.lower()):
+    if not isinstance(part.source, ast.Call | ast.BinOp) or not is_loss_like(part.place):
         kind = losses.facts.kind_of(part.source)
         return kind.is_tensor and kind.graph is True
     kind = _kind(losses, part)

@@ -34,7 +34,7 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
     kind = facts.kind_of(kept.node)
     if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
         return False
-    if _is_bounded(facts, scope, root):
+    if _is_bounded(facts, scope, root) or _is_in_evaluation(facts, kept.statement):
         return False
     sources = [each.source.func for each in kept.values if isinstance(each.source, ast.Call)]
     differentiating = frozenset() if any(map(facts.definition, sources)) else frozenset(losses.backward_loops)
@@ -65,6 +65,22 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> bool:
         and is_kept_by_call(taken.facts, each, depth + 1)
         for each in losses.given.values()
     )
+
+
+def _is_in_evaluation(facts: FileFacts, node: ast.AST) -> bool:
+    """Whether a node runs only where a module is not trained: under `if not self.training`."""
+    below = node
+    for at in facts.above(node):
+        if isinstance(at, ast.If) and below is not at.test:
+            match at.test:
+                case ast.Attribute(attr="training"):
+                    if below in at.orelse:
+                        return True
+                case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr="training")):
+                    if below in at.body:
+                        return True
+        below = at
+    return False
 
 
 def _is_bounded(facts: FileFacts, scope: Scope, root: str) -> bool:

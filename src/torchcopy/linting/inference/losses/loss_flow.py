@@ -15,6 +15,7 @@ from ..flow import Flow
 from ..nodes import Loop, arguments, called_name, keyword, method_call, names_in, path_of, walk
 from ..scopes import Scope
 from ..values.elements import container_of
+from .lightning import is_training_step
 from .loss_terms import detaches, shown, terms
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ BACKWARDS = ("backward", "manual_backward")
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft")
+_WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha|gamma)s?$")
 LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective|diverg|elbo|entropy")
 
 
@@ -82,6 +84,12 @@ class Given:
     is_named: bool
 
 
+def is_loss_like(place: str) -> bool:
+    """Whether a place is named as a loss, and not as the weight of one."""
+    lower = place.lower()
+    return LOSS_LIKE.search(lower) is not None and _WEIGHTS.search(lower) is None
+
+
 def place_of(node: ast.AST | None) -> str | None:
     """As `path_of`, and for an entry whose key is a place: `out[self.metric]`."""
     path = path_of(node)
@@ -129,6 +137,8 @@ class Losses(Flow[Value]):
                 facts = self._bound(target, value, node, facts)
             case ast.AugAssign(target=target, value=value, op=op):
                 facts = self._augmented(target, value, op, node, facts)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr="detach_"))):
+                facts = self._rebound(place_of(of), None, facts)
             case ast.Return(value=value) if value is not None:
                 parts = value.elts if isinstance(value, ast.Tuple) else [value]
                 for index, part in enumerate(parts):
@@ -160,12 +170,21 @@ class Losses(Flow[Value]):
             self._keep(call.args[0], call, keeper, True, facts)
         elif name in _KEEPERS and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
             keeper = place_of(call.func.value)
-            if keeper is not None and not self.facts.resolve(call.func.value):  # a module is no list
+            if keeper is not None and not self._is_no_list(call.func.value):
                 for kept in shown(call.args[0]):
                     self._keep(kept, call, keeper, False, facts)
         elif isinstance(call.func, ast.Name | ast.Attribute):
             for each in arguments(call):
                 self._give(each, call, facts)
+
+    def _is_no_list(self, node: ast.expr) -> bool:
+        """Whether a place is an imported module, or an object of a class whose `add` is not known."""
+        bound = self.facts.bindings(node) if isinstance(node, ast.Name) else []
+        if isinstance(node, ast.Attribute):
+            bound = self.facts.attribute_bindings(node)
+        made = [each.value for each in bound if isinstance(each.value, ast.Call)]
+        is_made = bool(made) and len(made) == len(bound)
+        return bool(self.facts.resolve(node)) or (is_made and all(called_name(each)[:1].isupper() for each in made))
 
     def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
         entries = [each for _, each in _entries(argument)] if isinstance(argument, ast.Dict) else []
@@ -332,10 +351,16 @@ class Losses(Flow[Value]):
         return frozenset(found)
 
     def _entries_of_parameter(self, term: ast.expr, facts: frozenset[Value]) -> set[Value]:
-        """The parameter that a term is an entry of: `losses[key]`, or `loss` of `for key, loss in losses.items()`."""
+        """The parameter that a term is an entry of: `losses[key]`, `loss` of `for key, loss in losses.items()`."""
         of: ast.expr | None = None
         if isinstance(term, ast.Subscript):
             of = term.value
+            key, whole = term.slice, path_of(of)
+            if isinstance(key, ast.Name) and whole is not None:  # `losses[key]`, where `losses["loss"]` was read
+                inside = (each for each in facts if (path_of(each.source) or "").startswith(f"{whole}["))
+                return {each for each in facts if each.place == whole and isinstance(each.node, ast.arg)} | {
+                    *inside
+                }
         elif isinstance(term, ast.Name) and not any(each.place == term.id for each in facts):
             of = container_of(self.facts, term)
         name = of.id if isinstance(of, ast.Name) else None
@@ -386,6 +411,10 @@ def losses_of(facts: FileFacts, scope: Scope) -> Losses:
     """The losses of a function, worked out once."""
     known = facts.losses
     if scope not in known:
-        known[scope] = Losses(facts, scope)
-        known[scope].run(scope.body, frozenset(Value(each.arg, each) for each in scope.parameters))
+        losses = known[scope] = Losses(facts, scope)
+        losses.run(scope.body, frozenset(Value(each.arg, each) for each in scope.parameters))
+        if is_training_step(facts, scope):
+            losses.backwards |= {
+                each for part, values in losses.returned if part in (None, "loss") for each in values
+            }
     return known[scope]

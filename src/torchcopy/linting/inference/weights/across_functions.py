@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from .state_flow import KeptStates, State, Use, is_in
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
+_KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__init__|__enter__")
+_PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__exit__")
 _SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
 
 
@@ -20,14 +23,27 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
     uses = [(user, use) for user, flow in flows.items() for use in flow.unknown_uses]
     for keeper, flow in flows.items():
         for state in flow.at_exit:
-            if _is_left_in_attribute(facts, flows, keeper, state):
+            if _is_left_in_attribute(flows, keeper, state):
                 yield from ((state, use) for user, use in uses if _is_used(facts, flow, keeper, state, user, use))
             elif _is_left_in_given_object(keeper, state):
                 yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
 
 
-def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keeper: Scope, state: State) -> bool:
-    """Whether a method leaves a state in its object, while the training of its module goes on."""
+def _may_be_trained(facts: FileFacts, keeper: Scope, state: State) -> bool:
+    """Whether the module is given to the method that keeps its state, or something in the file trains."""
+    handed = {each.arg for each in keeper.parameters} - {keeper.self_name}
+    is_handed = state.kept.module.partition(".")[0] in handed
+    return is_handed or any(each in facts.source.text for each in _SIGNS_OF_TRAINING)
+
+
+def _is_put_back(keeper: Scope, user: Scope, use: Use) -> bool:
+    """Whether one method keeps what another one is there to put back, as `save_state` and `restore_state` do."""
+    is_pair = _KEEPS.search(keeper.name) is not None and _PUTS_BACK.search(user.name) is not None
+    return is_pair and user is not keeper and use.role == "loaded"
+
+
+def _is_left_in_attribute(flows: dict[Scope, KeptStates], keeper: Scope, state: State) -> bool:
+    """Whether a method leaves a state in its object, not to be written there."""
     attribute = _attribute_of(state.place, keeper.self_name)
     if keeper.owner is None or not attribute:
         return False
@@ -40,15 +56,10 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
     if keeper.name == "__init__" and any(f"{own}{attribute}" in flow.copied for own, flow in methods):
         return False  # only what it begins with is no copy
     rest = state.place[len(keeper.self_name) + 1 :]
-    if any(f"{own}{rest}" in flow.written_through for own, flow in methods):
-        return False  # it is kept to be written
-    handed = {each.arg for each in keeper.parameters} - {keeper.self_name}
-    return module.partition(".")[0] in handed or any(each in facts.source.text for each in _SIGNS_OF_TRAINING)
+    return not any(f"{own}{rest}" in flow.written_through for own, flow in methods)
 
 
-def _is_used(
-    facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, user: Scope, use: Use
-) -> bool:
+def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, user: Scope, use: Use) -> bool:
     """Whether a method of the class, or a user of the object, reads what is left in an attribute."""
     if user.owner is keeper.owner:
         place = f"{user.self_name}{state.place[len(keeper.self_name) :]}"
@@ -58,7 +69,7 @@ def _is_used(
         is_it = _ends_alike(use.place, attribute) and (
             "best" in attribute or _is_made_of(facts, user, use.place.rpartition(".")[0], keeper.owner)
         )
-    if not is_it:
+    if not is_it or not (_may_be_trained(facts, keeper, state) or _is_put_back(keeper, user, use)):
         return False
     if not use.is_load:
         is_at_once = user.name in flow.called or user is keeper

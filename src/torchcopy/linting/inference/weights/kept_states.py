@@ -75,7 +75,7 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
     match node:
         case ast.Name() | ast.Attribute() | ast.Subscript() if (path := entry_path(node)) is not None:
             return [Kept("", "", node, alias=path)]
-        case ast.Call(func=ast.Name(id="max" | "min"), args=[given]) if (path := path_of(given)) is not None:
+        case ast.Call(func=ast.Name(id="max" | "min"), args=[among]) if (path := path_of(among)) is not None:
             return [Kept("", "", node, alias=f"{path}[*]")]
         case ast.DictComp() | ast.ListComp():
             return _of_several(facts, node) or _of_comprehension(facts, node, depth)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..flow import Flow
 from ..nodes import arguments, called_name, keyword, method_call, path_of, root_of, strip_calls, walk
 from ..scopes import Scope
+from ..summaries import matched_arguments
 from ..values.elements import container_of
 from .comparisons import met, origins
 from .kept_states import Kept, entry_path, is_copy, kept_in, thing_of, unwrapped
@@ -77,6 +78,8 @@ class KeptStates(Flow[State]):
         self.refilled: set[str] = set()
         self.written_through: set[str] = set()
         """Places of states whose entries are written in place: on purpose."""
+        self.entered: set[str] = set()
+        """Places of dicts into which a loop puts entries."""
         self.copied: set[str] = set()
         """Places that a loop, or another method, fills with a copy."""
         self.training_lines: set[int] = set()
@@ -141,6 +144,8 @@ class KeptStates(Flow[State]):
                 whole = path_of(target.value)  # type: ignore[attr-defined]
                 states = [dataclasses.replace(each, place="") for each in self._states_of(entry, facts)]
                 path = path if whole is None else whole
+                if states:
+                    self.entered.discard(path)
             for state in states:
                 if state.place.startswith(part):
                     made = dataclasses.replace(state, place=path + state.place[len(part) :])
@@ -148,7 +153,7 @@ class KeptStates(Flow[State]):
         return facts
 
     def _copied_entry(self, target: ast.expr, value: ast.expr) -> ast.expr | None:
-        """The state whose entries a loop puts into another dict one by one: `for k, v in state.items(): d[k] = v`."""
+        """The state whose entries go into another dict one by one: `for k, v in state.items(): d[k] = v`."""
         if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Constant):
             return None
         entry, _ = strip_calls(value, "detach", "data")
@@ -199,6 +204,7 @@ class KeptStates(Flow[State]):
             path = path_of(target)
         if path is None:
             if isinstance(target, ast.Subscript) and (base := path_of(target.value)) is not None:
+                self.entered.add(base)
                 return frozenset(each for each in facts if each.place != base)  # an entry of the state is written
             return facts
         self.rebound[path] = set()
@@ -229,6 +235,10 @@ class KeptStates(Flow[State]):
             for each in arguments(call):
                 self._read_whole(each, call, "saved", facts)
             return facts
+        for place in _loaded_by(self.facts, call) if facts else ():
+            for state in facts:
+                if state.place == place and state.is_trained:
+                    self._report(state, call, "loaded")
         base = path_of(receiver) if receiver is not None else None
         if name in _CONTAINERS and base is not None and len(call.args) == 1:
             for state in self._states_of(call.args[0], facts):
@@ -367,14 +377,16 @@ class KeptStates(Flow[State]):
             return False
         if any(isinstance(each, ast.Subscript) and path_of(each.value) == state.place for each in walk(loop)):
             return False  # entries are read or written: on purpose
-        others = (each for each in walk(loop) if isinstance(each, ast.Call) and each is not call)
+        others = [each for each in walk(loop) if isinstance(each, ast.Call) and each is not call]
+        if any(_writes_a_weight(each) for each in others):
+            return True
         given = (
             path_of(one) for each in others if not _READS_ONLY.search(called_name(each)) for one in arguments(each)
         )
         return any(path is not None and is_in(module, path) for path in given)
 
     def _places_of(self, value: ast.expr, path: str) -> list[str]:
-        """Where what is loaded may come from: `weights["net"]` itself, or `self.kept["net"]`, if that is `weights`."""
+        """Where what is loaded may come from: `weights["net"]`, or `self.kept["net"]`, if that is `weights`."""
         root = root_of(value)
         if not isinstance(root, ast.Name):
             return [path]
@@ -410,8 +422,12 @@ class KeptStates(Flow[State]):
                 modules |= {module_path(of) or "?"}
                 continue
             path = entry_path(each) or ""
-            modules |= {one.kept.module for one in facts if not one.is_trained and one.place and is_in(path, one.place)}
-            modules |= {one.kept.module for one in facts if one.kept.module and path.startswith(f"{one.kept.module}.")}
+            modules |= {
+                one.kept.module for one in facts if not one.is_trained and one.place and is_in(path, one.place)
+            }
+            modules |= {
+                one.kept.module for one in facts if one.kept.module and path.startswith(f"{one.kept.module}.")
+            }
         for each in origins(self.facts, old) if modules else ():
             path = entry_path(each) or ""
             known = [one for one in facts if one.place and is_in(path, one.place)]
@@ -444,6 +460,8 @@ class KeptStates(Flow[State]):
                 self.unknown_uses.append(Use(path, at, "", False, role=role))
 
     def _report(self, state: State, at: ast.AST, role: str) -> None:
+        if state.place in self.entered:
+            return  # a state to be loaded is put together
         if role != "loaded" and self._is_at_once(state, at):
             return
         if not self.facts.loops(state.kept.call) and (state.place in self.copied or self._is_replaced(state)):
@@ -456,9 +474,9 @@ class KeptStates(Flow[State]):
             above = self.facts.parent(self.facts.statement_of(each.node) or each.node)
             if not isinstance(above, ast.If) or not self.facts.loops(each.node):
                 continue
-            if isinstance(above.test, ast.BoolOp) and isinstance(above.test.op, ast.Or):
-                if any(_is_none(one) for one in above.test.values):
-                    return True
+            test = above.test
+            if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and any(map(_is_none, test.values)):
+                return True
         return False
 
     def _is_at_once(self, state: State, at: ast.AST) -> bool:
@@ -467,6 +485,28 @@ class KeptStates(Flow[State]):
         if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
             return False
         return not any(first < line < last for line in self.training_lines)
+
+
+def _writes_a_weight(call: ast.Call) -> bool:
+    """Whether a call is an in-place method of a weight: `layer.weight.mul_(…)`."""
+    path = path_of(call.func) or ""
+    return re.search(r"\.(weight|bias)(\.data)?\.\w+[^_]_$", path) is not None
+
+
+def _loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[str]:
+    """The places of the caller that a function of the project is given, and loads into a module."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function:
+        return
+    given = {
+        parameter.arg: path for parameter, each in matched_arguments(call, found.scope) if (path := path_of(each))
+    }
+    for inner in found.scope.nodes(ast.Call):
+        if called_name(inner) == "load_state_dict" and len(inner.args) >= 1:
+            path = path_of(inner.args[0])
+            root = root_of(inner.args[0])
+            if path is not None and isinstance(root, ast.Name) and root.id in given:
+                yield f"{given[root.id]}{path[len(root.id) :]}"
 
 
 def _is_bound_in(loop: ast.AST, place: str) -> bool:

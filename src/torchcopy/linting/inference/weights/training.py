@@ -35,7 +35,7 @@ def module_path(node: ast.AST | None) -> str | None:
             return module_path(node.args[0])
         if isinstance(node, ast.Call) and called_name(node) == "getattr" and len(node.args) > 1:
             of, name = module_path(node.args[0]), node.args[1]
-            if of is None or not isinstance(name, ast.Constant):
+            if of is None or not isinstance(name, ast.Constant) or not isinstance(name.value, str):
                 return None
             return of if name.value in ("module", "_orig_mod") else f"{of}.{name.value}"
         if isinstance(node, ast.Call) and not (node.args or node.keywords) and isinstance(node.func, ast.Attribute):
@@ -46,7 +46,7 @@ def module_path(node: ast.AST | None) -> str | None:
 
 
 def place_behind(facts: FileFacts, value: ast.expr | None) -> str | None:
-    """Where the object keeps the module that an expression gives: `self.model` for `self._core()`, which returns it."""
+    """Where the object keeps a module: `self.model` for `self._core()`, which returns it."""
     if not isinstance(value, ast.Call) or value.args or value.keywords:
         return module_path(value)
     found = facts.definition(value.func)
@@ -54,7 +54,9 @@ def place_behind(facts: FileFacts, value: ast.expr | None) -> str | None:
         return None
     own = found.scope.self_name
     returned = [each.value for each in found.scope.nodes(ast.Return)]
-    given = [one for each in returned for one in ((each.body, each.orelse) if isinstance(each, ast.IfExp) else (each,))]
+    given = [
+        one for each in returned for one in ((each.body, each.orelse) if isinstance(each, ast.IfExp) else (each,))
+    ]
     places = {module_path(each) or "" for each in given}
     place = places.pop() if len(places) == 1 else ""
     return f"{path_of(value.func.value)}{place[len(own) :]}" if own and place.startswith(f"{own}.") else None
@@ -77,7 +79,7 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
 
 
 def _only_evaluates(facts: FileFacts, call: ast.Call) -> bool:
-    """Whether a call is told not to train: `run_epoch(epoch, "val")`, `step(batch, train=False)`, under `no_grad`."""
+    """Whether a call is told not to train: `run_epoch(epoch, "val")`, `step(train=False)`, under `no_grad`."""
     for each in arguments(call):
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and _EVALUATES.search(each.value.lower()):
             return True
