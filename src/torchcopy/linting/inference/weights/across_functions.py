@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..scopes import Scope
-from .state_flow import KeptStates, State, Use, is_in
+from .places import is_in
+from .state_flow import KeptStates, State, Use
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

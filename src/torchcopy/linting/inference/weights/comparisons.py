@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import arguments, called_name, children, method_call, root_of
 from ..values.elements import container_of
-from .kept_states import entry_path
+from .places import entry_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

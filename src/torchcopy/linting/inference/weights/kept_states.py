@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
 from ..summaries import find_method, matched_arguments
 from ..values.elements import container_of
+from .places import entry_path
 from .training import module_path, place_behind
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _KEEPING = ("cpu", "to", "detach", "numpy", "data", "contiguous", "view", "requi
 _COPIED_ON_GPU = ("cpu", "to", "numpy")
 _MODULES = re.compile(
     r"model|net|module|encoder|decoder|actor|critic|policy|generator|discriminator|student|teacher|backbone|head|"
-    r"classifier|learner|bert|gpt|unet|vae|gan|lstm|rnn|cnn|mlp|resnet|transformer|embed|predictor|probe|layer|^[dgq]$|"
+    r"classifier|learner|bert|gpt|unet|vae|gan|lstm|rnn|cnn|mlp|resnet|transformer|embed|predictor|probe|layer|block|branch|tower|expert|^[dgq]$|"
     r"(^|_)(value|q)_?f(n|unc|unction)?\d?$|^(v|q)f\d?$"
 )
 _OPTIMIZERS = re.compile(r"optim|adam|sgd|^opt")
@@ -119,15 +120,6 @@ def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, a
         fields = [each.target.id for each in found.scope.nodes(ast.AnnAssign) if isinstance(each.target, ast.Name)]
         yield from zip(fields, call.args, strict=False)
     yield from ((each.arg, each.value) for each in call.keywords if each.arg)
-
-
-def entry_path(node: ast.expr | None) -> str | None:
-    """As `path_of`, with `[*]` for an entry that no constant names: `kept[*]` of `kept[-1]` and `kept[label]`."""
-    path = path_of(node)
-    if path is None and isinstance(node, ast.Subscript):
-        base = path_of(node.value)
-        return None if base is None else f"{base}[*]"
-    return path
 
 
 def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
@@ -267,7 +259,7 @@ def _of_several(facts: FileFacts, node: ast.DictComp | ast.ListComp) -> list[Kep
     path = module_path(container)
     if path is None or container is None or len(node.generators) != 1 or not isinstance(value, ast.Call):
         return []
-    thing = thing_of(facts, container, path)
+    thing = thing_of(facts, of, path) if of is not None else ""
     if not thing or value.args:
         return []
     return [Kept("[*]", f"{path}[*]", value, optimizer=thing == "optimizer")]
@@ -334,3 +326,14 @@ def is_module(facts: FileFacts, node: ast.expr, path: str) -> bool:
     if _NEITHER.search(last) or _OPTIMIZERS.search(last) or path == "self":
         return False
     return bool(_MODULES.search(last)) and _is_used_as_module(facts, path)
+
+
+def behind_copies(facts: FileFacts, node: ast.expr) -> ast.expr:
+    """What is loaded, behind copies that come too late."""
+    while True:
+        inner = unwrapped(facts, node)
+        if inner is None and isinstance(node, ast.Call) and called_name(node) == "deepcopy" and node.args:
+            inner = node.args[0]
+        if inner is None:
+            return node
+        node = inner

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
-from ..nodes import arguments, called_name, keyword, method_call, path_of, root_of, strip_calls, walk
+from ..nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
 from ..scopes import Scope
-from ..summaries import matched_arguments
-from ..values.elements import container_of
 from .comparisons import met, origins
-from .kept_states import Kept, entry_path, is_copy, kept_in, thing_of, unwrapped
+from .kept_states import Kept, behind_copies, is_copy, kept_in, thing_of
+from .places import bound_places, copied_entry, entry_path, in_container, is_in, loaded_by
+from .purpose import is_copied_next, is_replaced, is_reset_in_loop
 from .rounds import is_in_last_round
 from .training import module_path, place_behind, updates
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 _SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
 _CONTAINERS = ("append", "add", "appendleft", "put")
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
-_READS_ONLY = re.compile(
-    r"eval|valid|test|predict|score|print|log|save|load|len|getattr|hasattr|isinstance|append|str|repr|id|deepcopy|copy"
-)
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
 
@@ -121,7 +118,7 @@ class KeptStates(Flow[State]):
         return facts
 
     def _assigned(self, targets: list[ast.expr], value: ast.expr, facts: frozenset[State]) -> frozenset[State]:
-        states = [*self._states_of(value, facts)] if not self._is_copied_next(targets) else []
+        states = [*self._states_of(value, facts)] if not is_copied_next(self.facts, targets) else []
         pairs: list[tuple[ast.expr, str]] = []
         for target in targets:
             if isinstance(target, ast.Tuple | ast.List):
@@ -140,7 +137,7 @@ class KeptStates(Flow[State]):
                 self.refilled.add(path.removesuffix("[*]"))
             if is_copy(value):
                 self.copied.add(path)
-            if (entry := self._copied_entry(target, value)) is not None:
+            if (entry := copied_entry(self.facts, target, value)) is not None:
                 whole = path_of(target.value)  # type: ignore[attr-defined]
                 states = [dataclasses.replace(each, place="") for each in self._states_of(entry, facts)]
                 path = path if whole is None else whole
@@ -152,32 +149,10 @@ class KeptStates(Flow[State]):
                     facts |= {made}
         return facts
 
-    def _copied_entry(self, target: ast.expr, value: ast.expr) -> ast.expr | None:
-        """The state whose entries go into another dict one by one: `for k, v in state.items(): d[k] = v`."""
-        if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Constant):
-            return None
-        entry, _ = strip_calls(value, "detach", "data")
-        if isinstance(entry, ast.Name):
-            return container_of(self.facts, entry)
-        is_same = isinstance(entry, ast.Subscript) and ast.dump(entry.slice) == ast.dump(target.slice)
-        return entry.value if is_same else None  # type: ignore[attr-defined]
-
     def _is_of_self(self, value: ast.expr) -> bool:
         """Whether a value is what an attribute of the object holds: `self.model`, `unwrap(self.model)`."""
         own = self.scope.self_name
         return bool(own) and (place_behind(self.facts, value) or "").startswith(f"{own}.")
-
-    def _is_copied_next(self, targets: list[ast.expr]) -> bool:
-        """Whether the next statement makes a copy of what is bound: `best = copy.deepcopy(best)`."""
-        path, at = path_of(targets[0]), self.facts.statement_of(targets[0])
-        above = self.facts.parent(at) if at is not None else None
-        for block in (getattr(above, field, None) for field in ("body", "orelse", "finalbody")):
-            if isinstance(block, list) and at in block[:-1]:
-                match block[block.index(at) + 1]:
-                    case ast.Assign(targets=[target], value=ast.Call(args=[given]) as call):
-                        is_same = path is not None and path_of(target) == path_of(given) == path
-                        return is_same and called_name(call) == "deepcopy"
-        return False
 
     def _states_of(self, value: ast.expr, facts: frozenset[State]) -> Iterator[State]:
         """The states in a value, their places being suffixes."""
@@ -235,7 +210,7 @@ class KeptStates(Flow[State]):
             for each in arguments(call):
                 self._read_whole(each, call, "saved", facts)
             return facts
-        for place in _loaded_by(self.facts, call) if facts else ():
+        for place in loaded_by(self.facts, call) if facts else ():
             for state in facts:
                 if state.place == place and state.is_trained:
                     self._report(state, call, "loaded")
@@ -334,18 +309,18 @@ class KeptStates(Flow[State]):
             module = next((path for each in given if (path := module_path(each)) is not None), "")
         loaded: set[str] = set()
         for each in given:
-            value = self._stripped(each)
+            value = behind_copies(self.facts, each)
             path = entry_path(value)
             if path is None or path == module:
                 continue
-            places = (path, self._in_container(value))
+            places = (path, in_container(self.facts, value))
             known = [state for state in facts if state.place in places]
             loaded |= {state.place for state in known}
             for state in known:
-                if state.is_trained or self._is_reset_in_loop(state, call, module):
+                if state.is_trained or is_reset_in_loop(self.facts, state.kept, state.place, call, module):
                     self._report(state, call, "loaded")
             made = self._since_made(module)
-            for place in self._places_of(value, path):
+            for place in bound_places(self.facts, self.scope, value, path):
                 if not known and not self._is_refilled(place, path):
                     self.unknown_uses.append(Use(place, call, module, True, made))
         if _is_assigning(call):
@@ -367,51 +342,6 @@ class KeptStates(Flow[State]):
             for each in self.refilled
             if each != path
         )
-
-    def _is_reset_in_loop(self, state: State, call: ast.Call, module: str) -> bool:
-        """Whether each round of a loop loads into a module what was kept before, and gives the module away."""
-        loop = next(iter(self.facts.loops(call)), None)
-        if loop is None or state.kept.module != module or state.kept.optimizer:
-            return False
-        if loop in self.facts.loops(state.kept.call) or _is_bound_in(loop, module):
-            return False
-        if any(isinstance(each, ast.Subscript) and path_of(each.value) == state.place for each in walk(loop)):
-            return False  # entries are read or written: on purpose
-        others = [each for each in walk(loop) if isinstance(each, ast.Call) and each is not call]
-        if any(_writes_a_weight(each) for each in others):
-            return True
-        given = (
-            path_of(one) for each in others if not _READS_ONLY.search(called_name(each)) for one in arguments(each)
-        )
-        return any(path is not None and is_in(module, path) for path in given)
-
-    def _places_of(self, value: ast.expr, path: str) -> list[str]:
-        """Where what is loaded may come from: `weights["net"]`, or `self.kept["net"]`, if that is `weights`."""
-        root = root_of(value)
-        if not isinstance(root, ast.Name):
-            return [path]
-        bound = [entry_path(each.value) or "" for each in self.facts.bindings(root) if each.how == "value"]
-        own = [each for each in bound if each.startswith(f"{self.scope.self_name}.")]
-        return [f"{each}{path[len(root.id) :]}" for each in own] or [path]
-
-    def _in_container(self, value: ast.expr) -> str | None:
-        """`states[*]['model']` of `state['model']` in a loop over `states`."""
-        root = root_of(value)
-        container = path_of(container_of(self.facts, root)) if isinstance(root, ast.Name) else None
-        path = entry_path(value)
-        if container is None or path is None or not isinstance(root, ast.Name):
-            return None
-        return f"{container}[*]{path[len(root.id) :]}"
-
-    def _stripped(self, node: ast.expr) -> ast.expr:
-        """What is loaded, behind copies that come too late."""
-        while True:
-            inner = unwrapped(self.facts, node)
-            if inner is None and isinstance(node, ast.Call) and called_name(node) == "deepcopy" and node.args:
-                inner = node.args[0]
-            if inner is None:
-                return node
-            node = inner
 
     def _compared(self, old: ast.expr, new: ast.expr, at: ast.AST, facts: frozenset[State]) -> None:
         """After an old state met the newer one of its model."""
@@ -450,7 +380,7 @@ class KeptStates(Flow[State]):
         elif isinstance(value, ast.Dict):
             shown = list(value.values)
         for each in shown:
-            path = path_of(self._stripped(each))
+            path = path_of(behind_copies(self.facts, each))
             if path is None:
                 continue
             for state in facts:
@@ -464,20 +394,11 @@ class KeptStates(Flow[State]):
             return  # a state to be loaded is put together
         if role != "loaded" and self._is_at_once(state, at):
             return
-        if not self.facts.loops(state.kept.call) and (state.place in self.copied or self._is_replaced(state)):
+        if not self.facts.loops(state.kept.call) and (
+            state.place in self.copied or is_replaced(self.facts, self.scope, state.place)
+        ):
             return  # only what it begins with is no copy
         self.found.setdefault(state.kept.call, (state.kept, at, role))
-
-    def _is_replaced(self, state: State) -> bool:
-        """Whether the first round of a loop always keeps another state there: `if best_loss is None or …`."""
-        for each in self.facts.bindings_of_path(self.scope, state.place):
-            above = self.facts.parent(self.facts.statement_of(each.node) or each.node)
-            if not isinstance(above, ast.If) or not self.facts.loops(each.node):
-                continue
-            test = above.test
-            if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and any(map(_is_none, test.values)):
-                return True
-        return False
 
     def _is_at_once(self, state: State, at: ast.AST) -> bool:
         """Whether a state is read in the round that keeps it, and only an earlier one's was trained over."""
@@ -485,51 +406,6 @@ class KeptStates(Flow[State]):
         if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
             return False
         return not any(first < line < last for line in self.training_lines)
-
-
-def _writes_a_weight(call: ast.Call) -> bool:
-    """Whether a call is an in-place method of a weight: `layer.weight.mul_(…)`."""
-    path = path_of(call.func) or ""
-    return re.search(r"\.(weight|bias)(\.data)?\.\w+[^_]_$", path) is not None
-
-
-def _loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[str]:
-    """The places of the caller that a function of the project is given, and loads into a module."""
-    found = facts.definition(call.func)
-    if found is None or not found.scope.is_function:
-        return
-    given = {
-        parameter.arg: path for parameter, each in matched_arguments(call, found.scope) if (path := path_of(each))
-    }
-    for inner in found.scope.nodes(ast.Call):
-        if called_name(inner) == "load_state_dict" and len(inner.args) >= 1:
-            path = path_of(inner.args[0])
-            root = root_of(inner.args[0])
-            if path is not None and isinstance(root, ast.Name) and root.id in given:
-                yield f"{given[root.id]}{path[len(root.id) :]}"
-
-
-def _is_bound_in(loop: ast.AST, place: str) -> bool:
-    """Whether a loop binds a place, or the name that it begins with."""
-    root = re.split(r"[.\[]", place, maxsplit=1)[0]
-    return any(
-        isinstance(each, ast.Name | ast.Attribute)
-        and type(each.ctx) is ast.Store
-        and path_of(each) in (root, place)
-        for each in walk(loop)
-    )
-
-
-def _is_none(test: ast.expr) -> bool:
-    match test:
-        case ast.Compare(ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
-            return True
-    return False
-
-
-def is_in(place: str, outer: str) -> bool:
-    """Whether a place is `outer` or inside of it."""
-    return place == outer or place.startswith((f"{outer}[", f"{outer}."))
 
 
 def _is_assigning(call: ast.Call) -> bool:

@@ -1,0 +1,76 @@
+"""How the places of states are written, and which are behind a name: of a loop, an attribute, a parameter."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..nodes import called_name, path_of, root_of, strip_calls
+from ..scopes import Scope
+from ..summaries import matched_arguments
+from ..values.elements import container_of
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+
+
+def entry_path(node: ast.expr | None) -> str | None:
+    """As `path_of`, with `[*]` for an entry that no constant names: `kept[*]` of `kept[-1]` and `kept[label]`."""
+    path = path_of(node)
+    if path is None and isinstance(node, ast.Subscript):
+        base = path_of(node.value)
+        return None if base is None else f"{base}[*]"
+    return path
+
+
+def is_in(place: str, outer: str) -> bool:
+    """Whether a place is `outer` or inside of it."""
+    return place == outer or place.startswith((f"{outer}[", f"{outer}."))
+
+
+def in_container(facts: FileFacts, value: ast.expr) -> str | None:
+    """`states[*]['model']` of `state['model']` in a loop over `states`."""
+    root = root_of(value)
+    container = path_of(container_of(facts, root)) if isinstance(root, ast.Name) else None
+    path = entry_path(value)
+    if container is None or path is None or not isinstance(root, ast.Name):
+        return None
+    return f"{container}[*]{path[len(root.id) :]}"
+
+
+def bound_places(facts: FileFacts, scope: Scope, value: ast.expr, path: str) -> list[str]:
+    """Where what is loaded may come from: `weights["net"]`, or `self.kept["net"]`, if that is `weights`."""
+    root = root_of(value)
+    if not isinstance(root, ast.Name):
+        return [path]
+    bound = [entry_path(each.value) or "" for each in facts.bindings(root) if each.how == "value"]
+    own = [each for each in bound if each.startswith(f"{scope.self_name}.")]
+    return [f"{each}{path[len(root.id) :]}" for each in own] or [path]
+
+
+def copied_entry(facts: FileFacts, target: ast.expr, value: ast.expr) -> ast.expr | None:
+    """The state whose entries go into another dict one by one: `for k, v in state.items(): d[k] = v`."""
+    if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Constant):
+        return None
+    entry, _ = strip_calls(value, "detach", "data")
+    if isinstance(entry, ast.Name):
+        return container_of(facts, entry)
+    is_same = isinstance(entry, ast.Subscript) and ast.dump(entry.slice) == ast.dump(target.slice)
+    return entry.value if is_same else None  # type: ignore[attr-defined]
+
+
+def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[str]:
+    """The places of the caller that a function of the project is given, and loads into a module."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function:
+        return
+    given = {
+        parameter.arg: path for parameter, each in matched_arguments(call, found.scope) if (path := path_of(each))
+    }
+    for inner in found.scope.nodes(ast.Call):
+        if called_name(inner) == "load_state_dict" and len(inner.args) >= 1:
+            path = path_of(inner.args[0])
+            root = root_of(inner.args[0])
+            if path is not None and isinstance(root, ast.Name) and root.id in given:
+                yield f"{given[root.id]}{path[len(root.id) :]}"

@@ -1,0 +1,86 @@
+"""Which live states do no harm: a copy follows, or they are replaced; and which a loop resets its module to."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from ..nodes import arguments, called_name, path_of, walk
+from ..scopes import Scope
+from .kept_states import Kept
+from .places import is_in
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+
+_READS_ONLY = re.compile(
+    r"eval|valid|test|predict|score|print|log|save|load|len|getattr|hasattr|isinstance|append|str|repr|id|deepcopy|copy"
+)
+
+
+def is_copied_next(facts: FileFacts, targets: list[ast.expr]) -> bool:
+    """Whether the next statement makes a copy of what is bound: `best = copy.deepcopy(best)`."""
+    path, at = path_of(targets[0]), facts.statement_of(targets[0])
+    above = facts.parent(at) if at is not None else None
+    for block in (getattr(above, field, None) for field in ("body", "orelse", "finalbody")):
+        if isinstance(block, list) and at in block[:-1]:
+            match block[block.index(at) + 1]:
+                case ast.Assign(targets=[target], value=ast.Call(args=[given]) as call):
+                    is_same = path is not None and path_of(target) == path_of(given) == path
+                    return is_same and called_name(call) == "deepcopy"
+    return False
+
+
+def is_replaced(facts: FileFacts, scope: Scope, place: str) -> bool:
+    """Whether the first round of a loop always keeps another state there: `if best_loss is None or …`."""
+    for each in facts.bindings_of_path(scope, place):
+        above = facts.parent(facts.statement_of(each.node) or each.node)
+        if not isinstance(above, ast.If) or not facts.loops(each.node):
+            continue
+        test = above.test
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and any(map(_is_none, test.values)):
+            return True
+    return False
+
+
+def is_reset_in_loop(facts: FileFacts, kept: Kept, place: str, call: ast.Call, module: str) -> bool:
+    """Whether each round of a loop loads into a module what was kept before, and gives the module away."""
+    loop = next(iter(facts.loops(call)), None)
+    if loop is None or kept.module != module or kept.optimizer:
+        return False
+    if loop in facts.loops(kept.call) or _is_bound_in(loop, module):
+        return False
+    if any(isinstance(each, ast.Subscript) and path_of(each.value) == place for each in walk(loop)):
+        return False  # entries are read or written: on purpose
+    others = [each for each in walk(loop) if isinstance(each, ast.Call) and each is not call]
+    if any(_writes_a_weight(each) for each in others):
+        return True
+    given = (
+        path_of(one) for each in others if not _READS_ONLY.search(called_name(each)) for one in arguments(each)
+    )
+    return any(path is not None and is_in(module, path) for path in given)
+
+
+def _writes_a_weight(call: ast.Call) -> bool:
+    """Whether a call is an in-place method of a weight: `layer.weight.mul_(…)`."""
+    path = path_of(call.func) or ""
+    return re.search(r"\.(weight|bias)(\.data)?\.\w+[^_]_$", path) is not None
+
+
+def _is_bound_in(loop: ast.AST, place: str) -> bool:
+    """Whether a loop binds a place, or the name that it begins with."""
+    root = re.split(r"[.\[]", place, maxsplit=1)[0]
+    return any(
+        isinstance(each, ast.Name | ast.Attribute)
+        and type(each.ctx) is ast.Store
+        and path_of(each) in (root, place)
+        for each in walk(loop)
+    )
+
+
+def _is_none(test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            return True
+    return False
