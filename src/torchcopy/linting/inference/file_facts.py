@@ -30,6 +30,7 @@ _NO_GRAPH = ("no_grad", "inference_mode")
 _OTHER_FRAMEWORKS = frozenset(
     "paddle mindspore jittor oneflow mxnet tensorflow chainer tinygrad cupy megengine".split()
 )
+_TOOLS = ("torch.utils.tensorboard", "torch.utils.tensorboard.SummaryWriter", "torch.utils.data.DataLoader")
 _MOST_BINDINGS = 50  # of a name whose last one is wanted
 
 
@@ -160,7 +161,7 @@ class FileFacts:
     @functools.cached_property
     def is_of_another_framework(self) -> bool:
         """Whether a file imports a framework whose tensors have methods of the same names, and not PyTorch."""
-        roots = {each.partition(".")[0] for each in self.imports.values()}
+        roots = {each.partition(".")[0] for each in self.imports.values() if each not in _TOOLS}
         return bool(roots & _OTHER_FRAMEWORKS) and "torch" not in roots
 
     @functools.cached_property

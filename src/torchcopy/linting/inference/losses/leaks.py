@@ -36,6 +36,13 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
         return False
     if _is_bounded(facts, scope, root) or _is_in_evaluation(facts, kept.statement):
         return False
+    if (
+        losses.backwards
+        and not losses.backward_loops
+        and facts.loops(kept.statement)
+        and not is_attribute(scope, root)
+    ):
+        return False  # the graphs of all rounds are wanted until they are differentiated, behind the loop
     sources = [each.source.func for each in kept.values if isinstance(each.source, ast.Call)]
     differentiating = frozenset() if any(map(facts.definition, sources)) else frozenset(losses.backward_loops)
     return repeats(facts, scope, kept, differentiating)
@@ -104,7 +111,7 @@ def repeats(
     Where `differentiating` loops are given, those with a `backward()`, others only go through the parts of a loss.
     """
     root = kept.keeper.partition("[")[0]
-    if root.startswith(f"{scope.self_name}.") and scope.self_name:
+    if is_attribute(scope, root):
         return True
     name = root.partition(".")[0]
     begins = [
@@ -119,7 +126,7 @@ def repeats(
         if not _is_over_models(loop)
         and not _is_over_losses(loop, kept.node)
         and (not differentiating or loop in differentiating)
-        and (is_loss or not _is_over_few(loop))
+        and not _is_over_few(loop, only_constants=is_loss)
     ]
     return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in loops)
 
@@ -130,9 +137,16 @@ def _is_over_losses(loop: Loop, kept: ast.expr) -> bool:
     return isinstance(kept, ast.Name) and kept.id in names
 
 
-def _is_over_few(loop: Loop) -> bool:
+def _is_over_few(loop: Loop, *, only_constants: bool) -> bool:
     """Whether a loop goes over what is written there one by one: no training."""
-    return isinstance(loop, ast.For) and isinstance(loop.iter, ast.Tuple | ast.List)
+    if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Tuple | ast.List):
+        return False
+    return not only_constants or all(isinstance(each, ast.Constant) for each in loop.iter.elts)
+
+
+def is_attribute(scope: Scope, place: str) -> bool:
+    """Whether a place is an attribute of the object whose method this is."""
+    return bool(scope.self_name) and place.startswith(f"{scope.self_name}.")
 
 
 def _is_over_models(loop: Loop) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..scopes import Scope
 from .places import is_in
+from .rounds import is_at_times
 from .state_flow import KeptStates, State, Use
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
         return "best" in use.place and not is_at_once
     if use.since_made is not None and keeper.name not in use.since_made:
         return False  # the user has made the module anew
+    if user is keeper and not is_at_times(facts, state.kept.call, use.node):
+        return False  # it is kept anew before each use
     loads_whole = "." not in use.module and state.kept.is_returned  # `self.load_state_dict(…)` loads `self.model`
     return _is_same_module(state, use) or (loads_whole and state.kept.module.startswith(f"{use.module}."))
 

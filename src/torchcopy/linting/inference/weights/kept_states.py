@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
 from ..summaries import find_method, matched_arguments
-from ..values.elements import container_of
-from .places import entry_path
+from .places import entry_path, in_container
 from .training import module_path, place_behind
 
 if TYPE_CHECKING:
@@ -158,8 +157,20 @@ def _told(facts: FileFacts, value: ast.expr, depth: int) -> Iterator[Kept]:
             for bound in _bound_to(facts, each.call):
                 for one in kept_in(facts, bound, depth):
                     yield dataclasses.replace(one, suffix=f"{each.suffix}{one.suffix}")
+            for key, value in _entries_put_in(facts, each.call):
+                for one in kept_in(facts, value, depth):
+                    yield dataclasses.replace(one, suffix=f"{each.suffix}{key}{one.suffix}")
         else:
             yield each
+
+
+def _entries_put_in(facts: FileFacts, name: ast.Name) -> Iterator[tuple[str, ast.expr]]:
+    """What a function puts into the dict of a name: `['model']` and `x` of `best["model"] = x`."""
+    for at in facts.scope_of(name).nodes(ast.Assign):
+        for target in at.targets:
+            is_entry = isinstance(target, ast.Subscript) and path_of(target.value) == name.id
+            if is_entry and isinstance(target.slice, ast.Constant):  # type: ignore[attr-defined]
+                yield f"[{target.slice.value!r}]", at.value  # type: ignore[attr-defined]
 
 
 def _bound_to(facts: FileFacts, name: ast.Name) -> list[ast.expr]:
@@ -255,14 +266,13 @@ def _of_several(facts: FileFacts, node: ast.DictComp | ast.ListComp) -> list[Kep
     """`{name: m.state_dict() for name, m in models.items()}`: the states of the modules that a container holds."""
     value = node.value if isinstance(node, ast.DictComp) else node.elt
     of = method_call(value, "state_dict")
-    container = container_of(facts, of) if isinstance(of, ast.Name) else None
-    path = module_path(container)
-    if path is None or container is None or len(node.generators) != 1 or not isinstance(value, ast.Call):
+    path = in_container(facts, of) if of is not None else None
+    if path is None or of is None or len(node.generators) != 1 or not isinstance(value, ast.Call):
         return []
-    thing = thing_of(facts, of, path) if of is not None else ""
+    thing = thing_of(facts, of, path.removesuffix("[*]"))
     if not thing or value.args:
         return []
-    return [Kept("[*]", f"{path}[*]", value, optimizer=thing == "optimizer")]
+    return [Kept("[*]", path, value, optimizer=thing == "optimizer")]
 
 
 def _of_comprehension(facts: FileFacts, node: ast.DictComp | ast.ListComp, depth: int) -> list[Kept]:

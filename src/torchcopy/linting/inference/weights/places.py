@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ from ..values.elements import container_of
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
+
+_GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")
+_MOVES = re.compile(r"device|cuda|cpu|prepare|compile|parallel")
 
 
 def entry_path(node: ast.expr | None) -> str | None:
@@ -27,6 +31,15 @@ def entry_path(node: ast.expr | None) -> str | None:
 def is_in(place: str, outer: str) -> bool:
     """Whether a place is `outer` or inside of it."""
     return place == outer or place.startswith((f"{outer}[", f"{outer}."))
+
+
+def is_same_object(target: ast.expr, value: ast.expr) -> bool:
+    """Whether a module is bound to itself again, moved: `net = net.to(device)`, `net = on_device(net)`."""
+    path = path_of(target)
+    inner, _ = strip_calls(value, *_GIVES_ITSELF)
+    if isinstance(inner, ast.Call) and _MOVES.search(called_name(inner).lower()) and inner.args:
+        inner = inner.args[0]
+    return path is not None and inner is not value and path_of(inner) == path
 
 
 def in_container(facts: FileFacts, value: ast.expr) -> str | None:

@@ -38,6 +38,19 @@ def is_in_last_round(facts: FileFacts, node: ast.AST) -> bool:
     return False
 
 
+def is_at_times(facts: FileFacts, node: ast.AST, later: ast.AST) -> bool:
+    """Whether a node runs in one branch of an `if` alone, and a later one without it too."""
+    below = node
+    around = [*facts.above(later)]
+    for at in facts.above(node):
+        if isinstance(at, ast.If) and below is not at.test:
+            branch = at.body if below in at.body else at.orelse
+            if at not in around or not any(each in around or each is later for each in branch):
+                return True
+        below = at
+    return False
+
+
 def _counters(loop: ast.For) -> set[str]:
     return {each.id for each in names_in(loop.target)}
 

@@ -16,7 +16,7 @@ from ..nodes import arguments, called_name, keyword, method_call, path_of, strip
 from ..scopes import Scope
 from .comparisons import met, origins
 from .kept_states import Kept, behind_copies, is_copy, kept_in, thing_of
-from .places import bound_places, copied_entry, entry_path, in_container, is_in, loaded_by
+from .places import bound_places, copied_entry, entry_path, in_container, is_in, is_same_object, loaded_by
 from .purpose import is_copied_next, is_replaced, is_reset_in_loop
 from .rounds import is_in_last_round
 from .training import module_path, place_behind, updates
@@ -126,7 +126,8 @@ class KeptStates(Flow[State]):
             else:
                 pairs.append((target, ""))
         for target, _ in pairs:
-            facts = self._stored(target, facts)
+            if not is_same_object(target, value):
+                facts = self._stored(target, facts)
         for target, part in pairs:
             path = entry_path(target)
             if path is None:
@@ -321,16 +322,19 @@ class KeptStates(Flow[State]):
                     self._report(state, call, "loaded")
             made = self._since_made(module)
             for place in bound_places(self.facts, self.scope, value, path):
-                if not known and not self._is_refilled(place, path):
+                is_of_self = bool(self.scope.self_name) and place.startswith(f"{self.scope.self_name}.")
+                is_older = not known or (is_of_self and not any(each.is_trained for each in known))
+                if is_older and (known or not self._is_refilled(place, path)):
                     self.unknown_uses.append(Use(place, call, module, True, made))
         if _is_assigning(call):
             return facts
         if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
             facts |= {TRAINED}  # it has moments from now on
         self.training_lines.add(call.lineno)
+        modules = {module, in_container(self.facts, receiver) if receiver is not None else None}
         return frozenset(
             dataclasses.replace(each, is_trained=True)
-            if each.place and each.kept.module == module and each.place not in loaded
+            if each.place and each.kept.module in modules and each.place not in loaded
             else each
             for each in facts
         )
