@@ -127,5 +127,6 @@ def _finding(facts: FileFacts, kept: KeptValue) -> Finding:
         note = "where it is a number, which has no `detach`" if _may_be_number(facts, kept) else ""
         note = note or ("where the method has it differentiated too" if is_by_call else "")
         fix = Fix((source.replace(kept.node, f"{text}.detach()"),), safe=not note, note=note)
-    message = f"`{text}` {what} `{kept.keeper}` with the graph of each round: keep `{text}.detach()`"
+    written = f"({text})" if isinstance(kept.node, ast.BinOp | ast.UnaryOp | ast.IfExp) else text
+    message = f"`{text}` {what} `{kept.keeper}` with the graph of each round: keep `{written}.detach()`"
     return source.finding(CODE, message, kept.node, fix=fix)

@@ -27,6 +27,7 @@ _KEPT_VALUES = re.compile(
     r"theta0|reference|stored)(_|$)|_old$|_before$"
 )
 _TARGET = re.compile(r"(^|_)target(_|$)|^target|_target$|_tgt$")
+_SIGNS_OF_TRAINING = ("optimizer", ".step(", ".backward(", "load_state_dict(")
 _LISTS = ("list", "tuple", "dict", "OrderedDict")
 
 
@@ -182,7 +183,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                 )
     if "copy.copy(" in text:
         yield from _shallow_modules(facts)
-    if "target" in text:
+    if "target" in text and any(word in text for word in _SIGNS_OF_TRAINING):
         yield from _targets(facts)
 
 
@@ -193,7 +194,7 @@ def _may_share(facts: FileFacts, node: ast.Assign) -> bool:
 
 def _shallow_modules(facts: FileFacts) -> Iterator[Finding]:
     """`self.target = copy.copy(model)`: the same parameters, whichever method trains them."""
-    if not any(word in facts.source.text for word in ("optimizer", ".step(", ".backward(")):
+    if not any(word in facts.source.text for word in _SIGNS_OF_TRAINING):
         return
     for scope in facts.functions:
         for call in scope.nodes(ast.Call):

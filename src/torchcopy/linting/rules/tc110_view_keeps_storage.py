@@ -59,15 +59,23 @@ def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
     for part in parts:
         if isinstance(part, ast.Slice):
             smaller = smaller or part.lower is not None or part.upper is not None
-        elif facts.kind_of(part).name == "number" and not (isinstance(part, ast.Constant) and _is_truth(part)):
+        elif isinstance(part, ast.Constant):  # `x[0]` may well be all there is: a batch of one
+            if isinstance(part.value, bool) or not (
+                part.value is None or isinstance(part.value, int | EllipsisType)
+            ):
+                return False
+        elif facts.kind_of(part).name == "number":
             smaller = True
-        elif not (isinstance(part, ast.Constant) and (part.value is None or part.value is Ellipsis)):
+        else:
             return False
     return smaller
 
 
-def _is_truth(part: ast.Constant) -> bool:
-    return isinstance(part.value, bool)
+def _is_made_here(facts: FileFacts, base: ast.expr) -> bool:
+    """Whether a function of torch made the base, or it is computed from one; of another, `x[0]` may be the whole."""
+    bound = facts.bindings(base) if isinstance(base, ast.Name) else []
+    made = [each.value for each in bound if isinstance(each.value, ast.Call)]
+    return bool(made) and all(facts.resolve(each.func).startswith("torch.") and each.args for each in made)
 
 
 def _is_small(node: ast.Subscript) -> bool:

@@ -127,6 +127,9 @@ def _is_entry_of_given(facts: FileFacts, node: ast.Subscript) -> bool:
         for key in each.value.keys
         if isinstance(key, ast.Constant)
     }
+    container = container_of(facts, root)
+    if isinstance(container, ast.Name):
+        bound = facts.bindings(container)
     is_another = bool(keys) and isinstance(node.slice, ast.Constant) and node.slice.value not in keys
     return is_another or any(each.how == "parameter" for each in bound)
 

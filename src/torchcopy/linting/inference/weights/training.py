@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..nodes import arguments, called_name, method_call, path_of, strip_calls, walk
+from ..scopes import Scope
 from ..summaries import is_optimizer_step
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _TRAINS = re.compile(
 )
 _TRAINS_NOTHING = re.compile(
     r"eval|valid|test|log|lr|sched|progress|bar|stat|metric|loader|data|meter|print|config|param|mode|set_|get_|is_|"
-    r"best|early|saved|ckpt|checkpoint|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target"
+    r"best|early|saved|ckpt|checkpoint|(^|_)keys?(_|$)|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target"
 )
 _TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experiment|client|strategy")
 _EVALUATES = re.compile(r"^(val|valid|validation|eval|evaluate|evaluation|test|testing|dev)$")
@@ -123,8 +124,18 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return True
     if any("opt" in each.lower() for each in given):
         return True
+    found = facts.definition(call.func)
+    if found is not None and found.scope.is_function and not found.scope.self_name:
+        is_trainer = any(_TRAINERS.search(each.lower()) for each in given)
+        return is_trainer or (found.facts is facts and _reads_from_outside(found.scope, module))
     others = [each for each in arguments(call) if facts.kind_of(each).name == "module"]
     return not others and not any(re.search(r"model|net(work)?$", each) for each in given)
+
+
+def _reads_from_outside(scope: Scope, module: str) -> bool:
+    """Whether a function reads a module that is no parameter of it, and not made by it."""
+    root = re.split(r"[.\[]", module, maxsplit=1)[0]
+    return root not in scope.bindings and any(each.id == root for each in scope.nodes(ast.Name))
 
 
 def _is_loaded_into(facts: FileFacts, node: ast.expr) -> bool:
