@@ -59,11 +59,12 @@ def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
     for part in parts:
         if isinstance(part, ast.Slice):
             smaller = smaller or part.lower is not None or part.upper is not None
-        elif isinstance(part, ast.Constant):  # `x[0]` may well be all there is: a batch of one
-            if isinstance(part.value, bool) or not (
-                part.value is None or isinstance(part.value, int | EllipsisType)
-            ):
-                return False
+        elif isinstance(part, ast.Constant) and (part.value is None or part.value is Ellipsis):
+            pass
+        elif isinstance(part, ast.Constant) and isinstance(part.value, bool):
+            return False
+        elif isinstance(part, ast.Constant) and part.value == 0:
+            smaller = smaller or _is_made_here(facts, node.value)
         elif facts.kind_of(part).name == "number":
             smaller = True
         else:
@@ -72,7 +73,7 @@ def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
 
 
 def _is_made_here(facts: FileFacts, base: ast.expr) -> bool:
-    """Whether a function of torch made the base, or it is computed from one; of another, `x[0]` may be the whole."""
+    """Whether a function of torch made the base here; of another one, `x[0]` may be the whole."""
     bound = facts.bindings(base) if isinstance(base, ast.Name) else []
     made = [each.value for each in bound if isinstance(each.value, ast.Call)]
     return bool(made) and all(facts.resolve(each.func).startswith("torch.") and each.args for each in made)
