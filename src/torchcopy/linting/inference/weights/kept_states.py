@@ -30,6 +30,7 @@ _NEITHER = re.compile(
     r"sched|scaler|loader|sampler|dataset|data_?module|trainer|accelerator|metric|callback|stopper|meter|logger|config|buffer|"
     r"memory|strategy|tokenizer|generator_state|\brng|counter|progress|tracker|storage|iterator|normalizer"
 )
+_DEEPEST = 4  # values in values, names of names
 _MOST_VALUES = 10  # of a name that a function returns
 _USES_OF_MODULES = frozenset(
     "eval train parameters named_parameters zero_grad forward requires_grad_ modules named_modules cuda".split()
@@ -63,7 +64,7 @@ class Kept:
 
 def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kept]:
     """The live states that a value holds: of `model.state_dict()`, `{"model": model.state_dict()}` and the like."""
-    if node is None or depth > 4:
+    if node is None or depth > _DEEPEST:
         return []
     if (of := method_call(node, "state_dict")) is not None and isinstance(node, ast.Call):
         return _of_state_dict(facts, node, of) or _returned(facts, node, depth)
@@ -154,8 +155,8 @@ def _told(facts: FileFacts, value: ast.expr, depth: int) -> Iterator[Kept]:
         if each.alias and isinstance(each.call, ast.Name):
             if any(one.how == "parameter" for one in facts.bindings(each.call)):
                 yield each
-            for bound in _bound_to(facts, each.call):
-                for one in kept_in(facts, bound, depth):
+            for bound in _bound_to(facts, each.call) if depth < _DEEPEST else ():
+                for one in _told(facts, bound, depth + 1):
                     yield dataclasses.replace(one, suffix=f"{each.suffix}{one.suffix}")
             for key, value in _entries_put_in(facts, each.call):
                 for one in kept_in(facts, value, depth):
