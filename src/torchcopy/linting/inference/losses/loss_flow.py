@@ -238,11 +238,16 @@ class Losses(Flow[Value]):
 
     def _keep(self, node: ast.expr, at: ast.AST, keeper: str, is_sum: bool, facts: frozenset[Value]) -> None:
         values = self._values(node, facts)
-        if values:
+        if values and not self._is_callable(at):
             before = self.kept.get(node)
             self.kept[node] = KeptValue(
                 node, at, keeper, is_sum, values | (before.values if before else frozenset())
             )
+
+    def _is_callable(self, node: ast.AST) -> bool:
+        """Whether a node runs where something was found to be callable, and so no tensor: `if callable(loss)`."""
+        tests = [at.test for at in self.facts.above(node) if isinstance(at, ast.If)]
+        return any(isinstance(each, ast.Call) and called_name(each) == "callable" for each in tests)
 
     def _bound(self, target: ast.expr, value: ast.expr, at: ast.AST, facts: frozenset[Value]) -> frozenset[Value]:
         if isinstance(target, ast.Tuple | ast.List):

@@ -43,7 +43,8 @@ def module_path(node: ast.AST | None) -> str | None:
             of = module_path(node.func.value)  # `self.global_model().get_module()`
             return None if of is None else f"{of}.{node.func.attr}()"
         return None
-    return path.removesuffix(".module").removesuffix("._orig_mod")
+    inner = path.removesuffix(".module").removesuffix("._orig_mod")
+    return path if inner == "self" else inner  # the module that an object calls so
 
 
 def place_behind(facts: FileFacts, value: ast.expr | None) -> str | None:
