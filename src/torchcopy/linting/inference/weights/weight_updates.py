@@ -15,7 +15,7 @@ Deed = Literal["copy", "average", "scale", "add", ""]
 _TRANSPARENT = frozenset(
     "data detach clone to cpu cuda float double half type_as contiguous detach_ view_as requires_grad_ type".split()
 )
-_AVERAGES = re.compile(r"average|ema|moving|polyak|interpolat|lerp|blend|mix|soft_?update|update_fn|momentum", re.I)
+_AVERAGES = re.compile(r"average|ema|moving|polyak|interpolat|lerp|blend|mix|soft_?update|momentum", re.I)
 
 
 @dataclasses.dataclass(slots=True)
