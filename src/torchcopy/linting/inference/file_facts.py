@@ -25,6 +25,7 @@ from .scopes import Binding, Scope
 from .summaries import Definition, Summary, find_definition, summarise
 from .values import expressions
 from .values.kinds import Kind
+from .weights.kept_states import Kept
 
 _NO_GRAPH = ("no_grad", "inference_mode")
 _OTHER_FRAMEWORKS = frozenset(
@@ -55,6 +56,7 @@ class FileFacts:
         self.differentiated: dict[Scope, frozenset[str]] = {}
         self.depth: list[ast.AST] = []
         self.summaries: dict[ast.AST, Summary] = {}
+        self.returned_states: dict[tuple[Scope, int], list[Kept]] = {}
 
     def release(self) -> None:
         """Lets go of all that is known, so that it is freed at once, without the garbage collector. Ask no more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ..findings import Finding, Fix
@@ -15,6 +16,7 @@ from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 
 CODE = "TC105"
+_KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
 _HARMLESS = ("min", "max", "len", "print", "plot", "enumerate")
 NEEDS = ("backward(", "autograd.grad(", ".append(", "+=")
 
@@ -91,7 +93,10 @@ def _from_call(facts: FileFacts, source: ast.expr | None, part: int | str | None
 def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
     """Whether a loss begins with a number, or is one on another way out of the function that returns it."""
     for each in kept.values:
-        if isinstance(each.source, ast.Constant):
+        source = each.source
+        branches = [source.body, source.orelse] if isinstance(source, ast.IfExp) else [source]
+        branches = source.values if isinstance(source, ast.BoolOp) else branches
+        if any(isinstance(one, ast.Constant) for one in branches):
             return True
         if isinstance(each.source, ast.Call) and (found := facts.definition(each.source.func)) is not None:
             if not found.scope.is_function or not found.scope.body:
@@ -123,7 +128,7 @@ def _finding(facts: FileFacts, kept: KeptValue) -> Finding:
             f"`{text}` {what} `{kept.keeper}` with a loss in it, and so the graph of each round: detach the loss"
         )
         return source.finding(CODE, message, kept.node)
-    if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and "retain_graph" not in source.text:
+    if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and not _KEEPS_GRAPHS.search(source.text):
         note = "where it is a number, which has no `detach`" if _may_be_number(facts, kept) else ""
         note = note or ("where the method has it differentiated too" if is_by_call else "")
         fix = Fix((source.replace(kept.node, f"{text}.detach()"),), safe=not note, note=note)

@@ -33,6 +33,8 @@ def hot_values(losses: Losses, depth: int = 0) -> set[Value]:
 
 def needed_values(losses: Losses) -> set[Value]:
     """What the values that are differentiated were made of, and those that a called function differentiates."""
+    if losses.needed is not None:
+        return losses.needed
     elsewhere = [*_differentiated_elsewhere(losses, 1)]
     needed: set[Value] = set(elsewhere)
     waiting = [*losses.backwards, *elsewhere]
@@ -40,6 +42,7 @@ def needed_values(losses: Losses) -> set[Value]:
         more = losses.parts.get(waiting.pop(), set()) - needed
         needed |= more
         waiting += more
+    losses.needed = needed
     return needed
 
 

@@ -37,7 +37,7 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
     if _is_bounded(facts, scope, root) or _is_in_evaluation(facts, kept.statement):
         return False
     is_behind = bool(losses.backwards) and not losses.backward_loops and bool(facts.loops(kept.statement))
-    if is_behind and not is_attribute(scope, root):
+    if is_behind and kept.values & needed_values(losses) and not is_attribute(scope, root):
         return False  # the graphs of all rounds are wanted until they are differentiated, behind the loop
     sources = [each.source.func for each in kept.values if isinstance(each.source, ast.Call)]
     differentiating = frozenset() if any(map(facts.definition, sources)) else frozenset(losses.backward_loops)

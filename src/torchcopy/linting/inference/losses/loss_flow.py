@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
-from ..nodes import Loop, arguments, called_name, keyword, method_call, names_in, path_of, walk
+from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
 from ..scopes import Scope
 from ..values.elements import container_of
 from .lightning import is_training_step
@@ -115,6 +115,8 @@ class Losses(Flow[Value]):
         self.given: dict[ast.expr, Given] = {}
         self.hot: dict[int, set[Value]] = {}
         """What `hot_losses.py` found, by how many calls were followed before."""
+        self.needed: set[Value] | None = None
+        """What `needed_values` of `hot_losses.py` found."""
         self.keeps: dict[tuple[Value, int], bool] = {}
         """Which parameters `leaks.py` found to be kept, by how many calls were followed before."""
         self.derived: dict[Value, set[Value]] = {}
@@ -210,6 +212,8 @@ class Losses(Flow[Value]):
             of = call.args[0] if call.args else None
         elif call.args or keyword(call, "gradient") is not None:
             return  # with a given gradient: no loss
+        if is_true(keyword(call, "create_graph")):
+            return  # the graph is wanted
         while isinstance(of, ast.Call) and called_name(of) in _SCALES:
             of = of.args[0] if of.args else None
         if of is None:

@@ -10,20 +10,36 @@ from ..nodes import called_name
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
+_MOST_LOOPS = 10  # that bind a name which is looked at
 _SAME_ELEMENTS = ("list", "tuple", "reversed", "sorted", "iter", "tqdm", "track")
 
 
 def container_of(facts: FileFacts, name: ast.Name) -> ast.expr | None:
-    """What a name is an element of, or, of a dict, a value of; nothing unless the loops that bind it agree.
+    """What a name is an element of: a list, or the `d` of `d.values()`; nothing unless its loops agree.
 
-    Of a loop over `model.named_parameters()` that call.
+    Of a loop over `model.named_parameters()` that call; of one over a dict itself the dict, though it gives keys.
     """
-    found = [_container_in_loop(facts, each.node) for each in facts.bindings(name)]
-    written = {ast.dump(each) if each is not None else "" for each in found}
+    found = _iterated(facts, name)
+    return None if found is None else found[0]
+
+
+def is_of_values(facts: FileFacts, name: ast.Name) -> bool:
+    """Whether the loop of a name asks for values: with `values()`, `items()`, `parameters()` and the like."""
+    found = _iterated(facts, name)
+    return found is not None and found[1]
+
+
+def _iterated(facts: FileFacts, name: ast.Name) -> tuple[ast.expr, bool] | None:
+    """What a name is an element of, and whether values were asked for."""
+    bound = facts.bindings(name)
+    if len(bound) > _MOST_LOOPS:
+        return None
+    found = [_in_loop(facts, each.node) for each in bound]
+    written = {ast.dump(each[0]) if each is not None else "" for each in found}
     return found[0] if len(written) == 1 else None
 
 
-def _container_in_loop(facts: FileFacts, target: ast.AST) -> ast.expr | None:
+def _in_loop(facts: FileFacts, target: ast.AST) -> tuple[ast.expr, bool] | None:
     places: list[int] = []  # of the target in its tuple, and of that in another one
     above = facts.parent(target)
     while isinstance(above, ast.Tuple | ast.List):
@@ -34,9 +50,9 @@ def _container_in_loop(facts: FileFacts, target: ast.AST) -> ast.expr | None:
     return _container(above.iter, places[::-1])
 
 
-def _container(iterated: ast.expr, places: list[int]) -> ast.expr | None:
+def _container(iterated: ast.expr, places: list[int]) -> tuple[ast.expr, bool] | None:
     if not isinstance(iterated, ast.Call):
-        return None if places else iterated
+        return None if places else (iterated, False)
     name, given = called_name(iterated), iterated.args
     first, rest = (places[0], places[1:]) if places else (-1, [])
     match name:
@@ -45,11 +61,11 @@ def _container(iterated: ast.expr, places: list[int]) -> ast.expr | None:
         case "zip" if 0 <= first < len(given):
             return _container(given[first], rest)
         case "items" if first == 1 and not rest and isinstance(iterated.func, ast.Attribute):
-            return iterated.func.value
+            return iterated.func.value, True
         case "values" if not places and isinstance(iterated.func, ast.Attribute):
-            return iterated.func.value
+            return iterated.func.value, True
         case "named_parameters" | "named_buffers" if first == 1 and not rest:
-            return iterated
+            return iterated, True
         case _ if name in _SAME_ELEMENTS and given:
             return _container(given[0], places)
-    return None if places else iterated
+    return None if places else (iterated, name in ("parameters", "buffers"))

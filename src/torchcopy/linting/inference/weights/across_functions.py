@@ -33,6 +33,8 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
 
 def _may_be_trained(facts: FileFacts, keeper: Scope, state: State) -> bool:
     """Whether the module is given to the method that keeps its state, or something in the file trains."""
+    if state.is_trained:
+        return True
     handed = {each.arg for each in keeper.parameters} - {keeper.self_name}
     is_handed = state.kept.module.partition(".")[0] in handed
     return is_handed or any(each in facts.source.text for each in _SIGNS_OF_TRAINING)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
-from ..summaries import find_method, matched_arguments
+from ..summaries import Definition, find_method, matched_arguments
 from .places import entry_path, in_container
 from .training import module_path, place_behind
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 SHALLOW = ("copy.copy", "collections.OrderedDict", "types.MappingProxyType")
+_MAY_HOLD_STATES = (ast.Call, ast.Dict, ast.DictComp, ast.ListComp, ast.Name, ast.Tuple)
 _SHALLOW_BUILT_IN = ("dict", "OrderedDict")
 _KEEPING = ("cpu", "to", "detach", "numpy", "data", "contiguous", "view", "requires_grad_")
 _COPIED_ON_GPU = ("cpu", "to", "numpy")
@@ -130,23 +131,31 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
     given = dict(matched_arguments(call, found.scope))
     places = {parameter.arg: place for parameter, each in given.items() if (place := module_path(each))}
     states: list[Kept] = []
-    for returned in found.scope.nodes(ast.Return):
-        value = returned.value
-        if not isinstance(value, ast.Call | ast.Dict | ast.DictComp | ast.ListComp | ast.Name | ast.Tuple):
+    for each in _returned_by(found, depth):
+        if each.alias in places:  # it may give back what it got
+            states.append(dataclasses.replace(each, alias=places[each.alias], call=call))
             continue
-        for each in _told(found.facts, value, depth + 1):
-            if each.alias in places and each.alias in {one.arg for one in given}:  # it may give back what it got
-                states.append(dataclasses.replace(each, alias=places[each.alias], call=call))
-                continue
-            first, dot, rest = each.module.partition(".")
-            if first in places and (dot or first != found.scope.self_name):
-                taken = each.call if found.facts is facts else None
-                states.append(
-                    dataclasses.replace(
-                        each, module=f"{places[first]}{dot}{rest}", call=call, taken=taken, is_returned=True
-                    )
-                )
+        first, dot, rest = each.module.partition(".")
+        if first in places and (dot or first != found.scope.self_name):
+            module = f"{places[first]}{dot}{rest}"
+            taken = each.call if found.facts is facts else None
+            states.append(dataclasses.replace(each, module=module, call=call, taken=taken, is_returned=True))
     return states
+
+
+def _returned_by(function: Definition, depth: int) -> list[Kept]:
+    """The live states that a function returns, as it writes them; worked out once, however many call it."""
+    known = function.facts.returned_states
+    key = function.scope, depth
+    if key not in known:
+        known[key] = []  # one that calls itself is not followed again
+        known[key] = [
+            state
+            for each in function.scope.nodes(ast.Return)
+            if isinstance(each.value, _MAY_HOLD_STATES)
+            for state in _told(function.facts, each.value, depth + 1)
+        ]
+    return known[key]
 
 
 def _told(facts: FileFacts, value: ast.expr, depth: int) -> Iterator[Kept]:
@@ -158,8 +167,8 @@ def _told(facts: FileFacts, value: ast.expr, depth: int) -> Iterator[Kept]:
             for bound in _bound_to(facts, each.call) if depth < _DEEPEST else ():
                 for one in _told(facts, bound, depth + 1):
                     yield dataclasses.replace(one, suffix=f"{each.suffix}{one.suffix}")
-            for key, value in _entries_put_in(facts, each.call):
-                for one in kept_in(facts, value, depth):
+            for key, entry in _entries_put_in(facts, each.call):
+                for one in kept_in(facts, entry, depth):
                     yield dataclasses.replace(one, suffix=f"{each.suffix}{key}{one.suffix}")
         else:
             yield each

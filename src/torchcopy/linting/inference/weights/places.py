@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of, root_of, strip_calls
+from ..nodes import arguments, called_name, method_call, path_of, root_of, strip_calls
 from ..scopes import Scope
 from ..summaries import matched_arguments
 from ..values.elements import container_of
@@ -73,8 +73,8 @@ def copied_entry(facts: FileFacts, target: ast.expr, value: ast.expr) -> ast.exp
     return entry.value if is_same else None  # type: ignore[attr-defined]
 
 
-def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[str]:
-    """The places of the caller that a function of the project is given, and loads into a module."""
+def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
+    """The places of the caller that a function of the project is given and loads, and into which module."""
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function:
         return
@@ -82,8 +82,18 @@ def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[str]:
         parameter.arg: path for parameter, each in matched_arguments(call, found.scope) if (path := path_of(each))
     }
     for inner in found.scope.nodes(ast.Call):
-        if called_name(inner) == "load_state_dict" and len(inner.args) >= 1:
-            path = path_of(inner.args[0])
-            root = root_of(inner.args[0])
-            if path is not None and isinstance(root, ast.Name) and root.id in given:
-                yield f"{given[root.id]}{path[len(root.id) :]}"
+        loaded = next(iter(arguments(inner)), None)
+        into = path_of(method_call(inner, "load_state_dict"))
+        if loaded is None or into is None:
+            continue
+        state, module = (_as_given(found.scope, given, each) for each in (path_of(loaded), into))
+        if state is not None and module is not None:
+            yield state, module
+
+
+def _as_given(function: Scope, given: dict[str, str], path: str | None) -> str | None:
+    """How the caller writes a place that begins with a parameter, if that is bound to nothing else."""
+    root = re.split(r"[.\[]", path or "", maxsplit=1)[0]
+    if path is None or root not in given or len(function.bindings.get(root, [])) != 1:
+        return None
+    return f"{given[root]}{path[len(root) :]}"

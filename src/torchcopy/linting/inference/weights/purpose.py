@@ -39,7 +39,8 @@ def is_replaced(facts: FileFacts, scope: Scope, place: str) -> bool:
         if not isinstance(above, ast.If) or not facts.loops(each.node):
             continue
         test = above.test
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and any(map(_is_none, test.values)):
+        ways = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else []
+        if any(_is_first(facts, each) for each in ways):
             return True
     return False
 
@@ -79,8 +80,10 @@ def _is_bound_in(loop: ast.AST, place: str) -> bool:
     )
 
 
-def _is_none(test: ast.expr) -> bool:
+def _is_first(facts: FileFacts, test: ast.expr) -> bool:
+    """Whether a test holds in the first round: `lowest is None`, where `lowest = None` stands before the loop."""
     match test:
-        case ast.Compare(ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
-            return True
+        case ast.Compare(left=ast.Name() as name, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            values = [each.value for each in facts.bindings(name) if not facts.loops(each.node)]
+            return any(isinstance(each, ast.Constant) and each.value is None for each in values)
     return False

@@ -28,6 +28,7 @@ _SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
 _CONTAINERS = ("append", "add", "appendleft", "put")
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
+_FILLS = ("load", "async_load", "load_state_dict")
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
 
 
@@ -75,10 +76,10 @@ class KeptStates(Flow[State]):
         self.refilled: set[str] = set()
         self.written_through: set[str] = set()
         """Places of states whose entries are written in place: on purpose."""
-        self.entered: set[str] = set()
-        """Places of dicts into which a loop puts entries."""
+        self.entered: dict[str, int] = {}
+        """Places of dicts into which entries are put under keys that vary, and from which line on."""
         self.copied: set[str] = set()
-        """Places that a loop, or another method, fills with a copy."""
+        """Places that get a copy somewhere in the function."""
         self.training_lines: set[int] = set()
         self.called: set[str] = set()
 
@@ -86,14 +87,14 @@ class KeptStates(Flow[State]):
         """Notes what is called, loaded, saved and returned, and follows where states are kept."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
             return facts
-        for call in walk(node):
-            if isinstance(call, ast.Call):
-                facts = self._call(call, facts)
         if self.scope.self_name or any(each.is_trained for each in facts):
             for each in walk(node):
                 for one, other in met(each):
                     self._compared(one, other, each, facts)
                     self._compared(other, one, each, facts)
+        for call in walk(node):
+            if isinstance(call, ast.Call):
+                facts = self._call(call, facts)
         match node:
             case ast.Assign(targets=targets, value=value):
                 facts = self._assigned(targets, value, facts)
@@ -143,7 +144,7 @@ class KeptStates(Flow[State]):
                 states = [dataclasses.replace(each, place="") for each in self._states_of(entry, facts)]
                 path = path if whole is None else whole
                 if states:
-                    self.entered.discard(path)
+                    self.entered.pop(path, None)
             for state in states:
                 if state.place.startswith(part):
                     made = dataclasses.replace(state, place=path + state.place[len(part) :])
@@ -180,7 +181,7 @@ class KeptStates(Flow[State]):
             path = path_of(target)
         if path is None:
             if isinstance(target, ast.Subscript) and (base := path_of(target.value)) is not None:
-                self.entered.add(base)
+                self.entered.setdefault(base, target.lineno)
                 return frozenset(each for each in facts if each.place != base)  # an entry of the state is written
             return facts
         self.rebound[path] = set()
@@ -203,7 +204,7 @@ class KeptStates(Flow[State]):
             self.called.add(name)
             for since in self.rebound.values():
                 since.add(name)
-        if receiver is not None and _INTO_A_STATE.search((path_of(receiver) or "").lower()):
+        if name in _FILLS and _INTO_A_STATE.search((path_of(receiver) or "").lower()):
             return self._filled(call, facts)
         if "load_state_dict" in name or "model_state_dict" in name:
             return self._loaded(call, receiver, facts)
@@ -211,9 +212,9 @@ class KeptStates(Flow[State]):
             for each in arguments(call):
                 self._read_whole(each, call, "saved", facts)
             return facts
-        for place in loaded_by(self.facts, call) if facts else ():
+        for place, module in loaded_by(self.facts, call) if facts else ():
             for state in facts:
-                if state.place == place and state.is_trained:
+                if state.place == place and state.is_trained and state.kept.module == module:
                     self._report(state, call, "loaded")
         base = path_of(receiver) if receiver is not None else None
         if name in _CONTAINERS and base is not None and len(call.args) == 1:
@@ -359,9 +360,7 @@ class KeptStates(Flow[State]):
             modules |= {
                 one.kept.module for one in facts if not one.is_trained and one.place and is_in(path, one.place)
             }
-            modules |= {
-                one.kept.module for one in facts if one.kept.module and path.startswith(f"{one.kept.module}.")
-            }
+            modules |= {one.kept.module for one in facts if _is_entry(path, one.kept.module, old)}
         for each in origins(self.facts, old) if modules else ():
             path = entry_path(each) or ""
             known = [one for one in facts if one.place and is_in(path, one.place)]
@@ -394,13 +393,13 @@ class KeptStates(Flow[State]):
                 self.unknown_uses.append(Use(path, at, "", False, role=role))
 
     def _report(self, state: State, at: ast.AST, role: str) -> None:
-        if state.place in self.entered:
+        if self.entered.get(state.place, getattr(at, "lineno", 0)) < getattr(at, "lineno", 0):
             return  # a state to be loaded is put together
         if role != "loaded" and self._is_at_once(state, at):
             return
-        if not self.facts.loops(state.kept.call) and (
-            state.place in self.copied or is_replaced(self.facts, self.scope, state.place)
-        ):
+        is_copied = any(is_in(state.place, each) for each in self.copied)
+        is_first = not self.facts.loops(state.kept.call)
+        if is_first and (is_copied or is_replaced(self.facts, self.scope, state.place)):
             return  # only what it begins with is no copy
         self.found.setdefault(state.kept.call, (state.kept, at, role))
 
@@ -410,6 +409,12 @@ class KeptStates(Flow[State]):
         if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
             return False
         return not any(first < line < last for line in self.training_lines)
+
+
+def _is_entry(path: str, module: str, entry: ast.expr) -> bool:
+    """Whether a place is the weight that an entry of a state has the name of: `net.weight`, `state["weight"]`."""
+    is_named = isinstance(entry, ast.Subscript) and isinstance(entry.slice, ast.Constant)
+    return bool(module) and is_named and path == f"{module}.{entry.slice.value}"  # type: ignore[attr-defined]
 
 
 def _is_assigning(call: ast.Call) -> bool:
