@@ -57,7 +57,8 @@ function of the project returned it, or where a meter of the project is given it
 it up. What Lightning's `training_step` returns is differentiated too.
 
 Left alone: `loss.item()`, `loss.detach()`, `float(loss)`; what `backward()` is called on later; sums under
-`no_grad`; a `deque` with a `maxlen`, a list cut to its last entries; a loop through the parts of one loss.
+`no_grad`; a `deque` with a `maxlen`, a list cut to its last entries; a loop through the parts of one loss;
+`backward(create_graph=True)`, where the graph is wanted.
 
 The fix is safe: every number stays. `backward()` has freed what that graph had saved, so that a second one
 through it raises; only `requires_grad` of what is kept differs, and what is printed of it. Where the value
