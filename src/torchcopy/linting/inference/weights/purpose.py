@@ -14,9 +14,18 @@ from .places import is_in
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
+_EARLIER = re.compile(
+    r"best|init|orig|prev|old|before|back|snap|saved|start|kept|last|ckpt|checkpoint|pre_|lowest|opt"
+)
 _READS_ONLY = re.compile(
     r"eval|valid|test|predict|score|print|log|save|load|len|getattr|hasattr|isinstance|append|str|repr|id|deepcopy|copy"
 )
+
+
+def goes_into_another(kept: Kept, place: str, module: str) -> bool:
+    """Whether a state goes into a module of another name, and by its own name is not one of an earlier time."""
+    one, other = (re.sub(r"\[.*?\]|\(\)", "", each).rpartition(".")[2].lower() for each in (kept.module, module))
+    return not (one in other or other in one or _EARLIER.search(place.lower()))
 
 
 def is_copied_next(facts: FileFacts, targets: list[ast.expr]) -> bool:

@@ -17,7 +17,7 @@ from ..scopes import Scope
 from .comparisons import met, origins
 from .kept_states import Kept, behind_copies, is_copy, kept_in, thing_of
 from .places import bound_places, copied_entry, entry_path, in_container, is_in, is_same_object, loaded_by
-from .purpose import is_copied_next, is_replaced, is_reset_in_loop
+from .purpose import goes_into_another, is_copied_next, is_replaced, is_reset_in_loop
 from .rounds import is_in_last_round
 from .training import module_path, place_behind, updates
 
@@ -319,7 +319,8 @@ class KeptStates(Flow[State]):
             known = [state for state in facts if state.place in places]
             loaded |= {state.place for state in known}
             for state in known:
-                if state.is_trained or is_reset_in_loop(self.facts, state.kept, state.place, call, module):
+                is_stale = state.is_trained and not goes_into_another(state.kept, state.place, module)
+                if is_stale or is_reset_in_loop(self.facts, state.kept, state.place, call, module):
                     self._report(state, call, "loaded")
             made = self._since_made(module)
             for place in bound_places(self.facts, self.scope, value, path):
