@@ -53,6 +53,7 @@ def test_ctrl_c_ends_an_audited_program_as_it_ends_the_program(tmp_path):
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background ignore it
         )
         assert process.stdout.readline() == "ready\n"
         time.sleep(1)  # until it is in its next line, which the traceback shows
