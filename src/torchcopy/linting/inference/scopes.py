@@ -133,6 +133,10 @@ class Scope:
             return first[0].arg if first and not static else ""
         return self.parent.self_name
 
+    def owns(self, place: str) -> bool:
+        """Whether a place is an attribute of the object whose method this is: `self.best`."""
+        return bool(self.self_name) and place.startswith(f"{self.self_name}.")
+
     @functools.cached_property
     def parameters(self) -> list[ast.arg]:
         """In order, those by keyword only at the end."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .file_facts import FileFacts
 
 _DEEPEST = 4  # calls of calls
-_GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")  # a module does
+GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")  # a module does
 _WAITS = ("synchronize", "item", "wait", "barrier")
 
 
@@ -78,7 +78,7 @@ def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
                 return _of_inherited_object(facts, node)
         case _:
             return None
-    made = [strip_calls(each.value, *_GIVES_ITSELF)[0] for each in bound if each.value is not None]
+    made = [strip_calls(each.value, *GIVES_ITSELF)[0] for each in bound if each.value is not None]
     own = path_of(node.value)
     made = [each for each in made if path_of(each) != own and getattr(each, "value", ...) is not None]
     classes = {path_of(each.func) if isinstance(each, ast.Call) else None for each in made}

@@ -64,7 +64,7 @@ def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
         elif isinstance(part, ast.Constant) and isinstance(part.value, bool):
             return False
         elif isinstance(part, ast.Constant) and part.value == 0:
-            smaller = smaller or _is_made_here(facts, node.value)
+            smaller = smaller or _is_made_by_torch(facts, node.value)
         elif facts.kind_of(part).name == "number":
             smaller = True
         else:
@@ -72,7 +72,7 @@ def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
     return smaller
 
 
-def _is_made_here(facts: FileFacts, base: ast.expr) -> bool:
+def _is_made_by_torch(facts: FileFacts, base: ast.expr) -> bool:
     """Whether a function of torch made the base here; of another one, `x[0]` may be the whole."""
     bound = facts.bindings(base) if isinstance(base, ast.Name) else []
     made = [each.value for each in bound if isinstance(each.value, ast.Call)]

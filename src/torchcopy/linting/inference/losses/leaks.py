@@ -37,7 +37,7 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
     if _is_bounded(facts, scope, root) or _is_in_evaluation(facts, kept.statement):
         return False
     is_behind = bool(losses.backwards) and not losses.backward_loops and bool(facts.loops(kept.statement))
-    if is_behind and kept.values & needed_values(losses) and not is_attribute(scope, root):
+    if is_behind and kept.values & needed_values(losses) and not scope.owns(root):
         return False  # the graphs of all rounds are wanted until they are differentiated, behind the loop
     sources = [each.source.func for each in kept.values if isinstance(each.source, ast.Call)]
     differentiating = frozenset() if any(map(facts.definition, sources)) else frozenset(losses.backward_loops)
@@ -58,13 +58,11 @@ def is_kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> bool:
 
 def _keeps(taken: Taken, losses: Losses, depth: int) -> bool:
     """Whether a method keeps a parameter in an attribute, or gives it to another method that does."""
-    own = f"{taken.scope.self_name}."
-    kept_here = [
-        each for each in losses.kept.values() if each.keeper.startswith(own) and taken.value in each.values
-    ]
+    owns = taken.scope.owns
+    kept_here = [each for each in losses.kept.values() if owns(each.keeper) and taken.value in each.values]
     return any(is_leak(taken.facts, taken.scope, losses, each) for each in kept_here) or any(
         taken.value in each.values
-        and (path_of(each.call.func) or "").startswith(own)
+        and owns(path_of(each.call.func) or "")
         and is_kept_by_call(taken.facts, each, depth + 1)
         for each in losses.given.values()
     )
@@ -107,7 +105,7 @@ def repeats(
     Where `differentiating` loops are given, those with a `backward()`, others only go through the parts of a loss.
     """
     root = kept.keeper.partition("[")[0]
-    if is_attribute(scope, root):
+    if scope.owns(root):
         return True
     name = root.partition(".")[0]
     begins = [
@@ -138,11 +136,6 @@ def _is_over_few(loop: Loop, *, only_constants: bool) -> bool:
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Tuple | ast.List):
         return False
     return not only_constants or all(isinstance(each, ast.Constant) for each in loop.iter.elts)
-
-
-def is_attribute(scope: Scope, place: str) -> bool:
-    """Whether a place is an attribute of the object whose method this is."""
-    return bool(scope.self_name) and place.startswith(f"{scope.self_name}.")
 
 
 def _is_over_models(loop: Loop) -> bool:

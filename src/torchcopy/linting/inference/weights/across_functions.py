@@ -75,7 +75,7 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
         )
     if not is_it or not (_may_be_trained(facts, keeper, state) or _is_put_back(keeper, user, use)):
         return False
-    if not use.is_load:
+    if not use.is_with_module:
         is_at_once = user.name in flow.called or user is keeper
         return "best" in use.place and not is_at_once
     if use.since_made is not None and keeper.name not in use.since_made:
@@ -104,7 +104,11 @@ def _is_loaded_from_it(keeper: Scope, state: State, user: Scope, use: Use) -> bo
     """Whether another function that is given an object of the same name loads what is left there."""
     is_given = any(each.arg == use.place.partition(".")[0] for each in user.parameters)
     return (
-        user is not keeper and is_given and use.is_load and use.place == state.place and _is_same_module(state, use)
+        user is not keeper
+        and is_given
+        and use.is_with_module
+        and use.place == state.place
+        and _is_same_module(state, use)
     )
 
 

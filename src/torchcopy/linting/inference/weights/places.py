@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from ..nodes import arguments, called_name, method_call, path_of, root_of, strip_calls
 from ..scopes import Scope
-from ..summaries import matched_arguments
+from ..summaries import GIVES_ITSELF, matched_arguments
 from ..values.elements import container_of
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-_GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")
 _MOVES = re.compile(r"device|cuda|cpu|prepare|compile|parallel")
 
 
@@ -36,7 +35,7 @@ def is_in(place: str, outer: str) -> bool:
 def is_same_object(target: ast.expr, value: ast.expr) -> bool:
     """Whether a module is bound to itself again, moved: `net = net.to(device)`, `net = on_device(net)`."""
     path = path_of(target)
-    inner, _ = strip_calls(value, *_GIVES_ITSELF)
+    inner, _ = strip_calls(value, *GIVES_ITSELF)
     if isinstance(inner, ast.Call) and _MOVES.search(called_name(inner).lower()) and inner.args:
         inner = inner.args[0]
     return path is not None and inner is not value and path_of(inner) == path
@@ -58,7 +57,7 @@ def bound_places(facts: FileFacts, scope: Scope, value: ast.expr, path: str) -> 
     if not isinstance(root, ast.Name):
         return [path]
     bound = [entry_path(each.value) or "" for each in facts.bindings(root) if each.how == "value"]
-    own = [each for each in bound if each.startswith(f"{scope.self_name}.")]
+    own = [each for each in bound if scope.owns(each)]
     return [f"{each}{path[len(root.id) :]}" for each in own] or [path]
 
 

@@ -58,9 +58,13 @@ class Use:
     place: str
     node: ast.AST
     module: str
-    is_load: bool
     since_made: frozenset[str] | None = None  # own methods called since the module was made anew, if it was
     role: str = "loaded"
+
+    @property
+    def is_with_module(self) -> bool:
+        """Whether it is loaded into its module, or compared with it; otherwise it is saved or returned."""
+        return self.role in ("loaded", "compared")
 
 
 class KeptStates(Flow[State]):
@@ -120,12 +124,7 @@ class KeptStates(Flow[State]):
 
     def _assigned(self, targets: list[ast.expr], value: ast.expr, facts: frozenset[State]) -> frozenset[State]:
         states = [*self._states_of(value, facts)] if not is_copied_next(self.facts, targets) else []
-        pairs: list[tuple[ast.expr, str]] = []
-        for target in targets:
-            if isinstance(target, ast.Tuple | ast.List):
-                pairs += [(each, f"[{index}]") for index, each in enumerate(target.elts)]
-            else:
-                pairs.append((target, ""))
+        pairs = [*_parts(targets)]
         for target, _ in pairs:
             if not is_same_object(target, value):
                 facts = self._stored(target, facts)
@@ -139,22 +138,24 @@ class KeptStates(Flow[State]):
                 self.refilled.add(path.removesuffix("[*]"))
             if is_copy(value):
                 self.copied.add(path)
-            if (entry := copied_entry(self.facts, target, value)) is not None:
-                whole = path_of(target.value)  # type: ignore[attr-defined]
-                states = [dataclasses.replace(each, place="") for each in self._states_of(entry, facts)]
-                path = path if whole is None else whole
-                if states:
-                    self.entered.pop(path, None)
-            for state in states:
-                if state.place.startswith(part):
-                    made = dataclasses.replace(state, place=path + state.place[len(part) :])
-                    facts |= {made}
+            inside = [each for each in states if each.place.startswith(part)]
+            facts |= {dataclasses.replace(each, place=path + each.place[len(part) :]) for each in inside}
+            facts |= self._entered(target, value, facts)
         return facts
+
+    def _entered(self, target: ast.expr, value: ast.expr, facts: frozenset[State]) -> set[State]:
+        """The state that a dict becomes, into which a loop puts the entries of one: `best[key] = value`."""
+        entry = copied_entry(self.facts, target, value)
+        whole = path_of(target.value) if isinstance(target, ast.Subscript) else None
+        states = [*self._states_of(entry, facts)] if entry is not None else []
+        if whole is None or not states:
+            return set()
+        self.entered.pop(whole, None)
+        return {dataclasses.replace(each, place=whole) for each in states}
 
     def _is_of_self(self, value: ast.expr) -> bool:
         """Whether a value is what an attribute of the object holds: `self.model`, `unwrap(self.model)`."""
-        own = self.scope.self_name
-        return bool(own) and (place_behind(self.facts, value) or "").startswith(f"{own}.")
+        return self.scope.owns(place_behind(self.facts, value) or "")
 
     def _states_of(self, value: ast.expr, facts: frozenset[State]) -> Iterator[State]:
         """The states in a value, their places being suffixes."""
@@ -324,10 +325,9 @@ class KeptStates(Flow[State]):
                     self._report(state, call, "loaded")
             made = self._since_made(module)
             for place in bound_places(self.facts, self.scope, value, path):
-                is_of_self = bool(self.scope.self_name) and place.startswith(f"{self.scope.self_name}.")
-                is_older = not known or (is_of_self and not any(each.is_trained for each in known))
+                is_older = not known or (self.scope.owns(place) and not any(each.is_trained for each in known))
                 if is_older and (known or not self._is_refilled(place, path)):
-                    self.unknown_uses.append(Use(place, call, module, True, made))
+                    self.unknown_uses.append(Use(place, call, module, made))
         if _is_assigning(call):
             return facts
         if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
@@ -368,9 +368,9 @@ class KeptStates(Flow[State]):
             for state in known:
                 if state.is_trained and state.kept.module in modules:
                     self._report(state, at, "compared")
-            if not known and path.startswith(f"{self.scope.self_name}.") and not self._is_refilled(path, ""):
+            if not known and self.scope.owns(path) and not self._is_refilled(path, ""):
                 for module in modules:
-                    self.unknown_uses.append(Use(path, at, module, True, self._since_made(module), role="compared"))
+                    self.unknown_uses.append(Use(path, at, module, self._since_made(module), role="compared"))
 
     def _since_made(self, module: str) -> frozenset[str] | None:
         since = self.rebound.get(module)
@@ -391,7 +391,7 @@ class KeptStates(Flow[State]):
                 if state.place and state.is_trained and is_in(state.place, path):
                     self._report(state, at, role)
             if path.partition(".")[2]:
-                self.unknown_uses.append(Use(path, at, "", False, role=role))
+                self.unknown_uses.append(Use(path, at, "", role=role))
 
     def _report(self, state: State, at: ast.AST, role: str) -> None:
         if self.entered.get(state.place, getattr(at, "lineno", 0)) < getattr(at, "lineno", 0):
@@ -410,6 +410,15 @@ class KeptStates(Flow[State]):
         if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
             return False
         return not any(first < line < last for line in self.training_lines)
+
+
+def _parts(targets: list[ast.expr]) -> Iterator[tuple[ast.expr, str]]:
+    """Each place that an assignment binds, with the part of the value that it gets: `[1]`, or nothing for all."""
+    for target in targets:
+        if isinstance(target, ast.Tuple | ast.List):
+            yield from ((each, f"[{index}]") for index, each in enumerate(target.elts))
+        else:
+            yield target, ""
 
 
 def _is_entry(path: str, module: str, entry: ast.expr) -> bool:

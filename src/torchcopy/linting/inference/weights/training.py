@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, method_call, path_of, strip_calls, walk
+from ..nodes import arguments, called_name, method_call, path_of, root_of, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import is_optimizer_step
 
@@ -207,9 +207,7 @@ def written_module(facts: FileFacts, call: ast.Call) -> str | None:
     if not name.endswith("_") or name.endswith("__") or not isinstance(call.func, ast.Attribute):
         return None
     inner, _ = strip_calls(call.func.value, "data", "detach", "view")
-    root: ast.expr = inner
-    while isinstance(root, ast.Attribute | ast.Subscript):
-        root = root.value
+    root = root_of(inner)
     if not isinstance(root, ast.Name):
         return None
     for bound in facts.bindings(root):
