@@ -86,38 +86,44 @@ def _is_used_as_said(facts: FileFacts, scope: Scope, node: ast.expr) -> bool:
 
 
 def _may_be_no_tensor(facts: FileFacts, call: ast.Call, node: ast.expr) -> bool:
-    """Whether what tells of a tensor is weak: it comes from this very call, `self.x = torch.tensor(self.x)`.
+    """Whether what tells of a tensor is weak: the call itself, an annotation of a dict, other entries."""
+    return _gets_what_it_is_given(facts, call, node) or any(
+        _is_entry_of_given(facts, each) or _is_in_rewritten_dict(facts, call, each)
+        for each in _sources(facts, node)
+    )
 
-    Also an entry of a dict that a parameter's annotation tells of, or that the function writes anew.
-    """
-    if isinstance(node, ast.Attribute | ast.Subscript):
-        at = facts.statement_of(call)
-        targets = at.targets if isinstance(at, ast.Assign) else []
-        if any(path_of(each) == path_of(node) for each in targets if path_of(each) is not None):
-            return True
+
+def _gets_what_it_is_given(facts: FileFacts, call: ast.Call, node: ast.expr) -> bool:
+    """Whether the tensor is known from this very call: `self.x = torch.tensor(self.x)`."""
+    at = facts.statement_of(call)
+    place = path_of(node) if isinstance(node, ast.Attribute | ast.Subscript) else None
+    return place is not None and isinstance(at, ast.Assign) and place in map(path_of, at.targets)
+
+
+def _sources(facts: FileFacts, node: ast.expr) -> Iterator[ast.expr]:
+    """The entry of a dict that a value is, by itself or by a name, and what a loop takes it from."""
     if isinstance(node, ast.Subscript):
-        return _is_entry_of_given(facts, node)
-    for bound in facts.bindings(node) if isinstance(node, ast.Name) else ():
-        if (
-            bound.how == "value"
-            and isinstance(bound.value, ast.Subscript)
-            and _is_entry_of_given(facts, bound.value)
-        ):
-            return True
-    container = container_of(facts, node) if isinstance(node, ast.Name) else None
-    if isinstance(container, ast.Subscript) and _is_entry_of_given(facts, container):
-        return True
-    place = path_of(container)
+        yield node
+    if isinstance(node, ast.Name):
+        yield from (each.value for each in facts.bindings(node) if isinstance(each.value, ast.Subscript))
+        container = container_of(facts, node)
+        if container is not None:
+            yield container
+
+
+def _is_in_rewritten_dict(facts: FileFacts, call: ast.Call, container: ast.expr) -> bool:
+    """Whether a loop takes a value from a dict, entries of which the function writes anew."""
+    place = None if isinstance(container, ast.Subscript) else path_of(container)
     written = facts.scope_of(call).nodes(ast.Subscript)
     return place is not None and any(
         path_of(each.value) == place and type(each.ctx) is ast.Store for each in written
     )
 
 
-def _is_entry_of_given(facts: FileFacts, node: ast.Subscript) -> bool:
+def _is_entry_of_given(facts: FileFacts, node: ast.expr) -> bool:
     """Whether an entry's kind is only an annotation's word, or that of other entries of a dict."""
     root = root_of(node)
-    if not isinstance(root, ast.Name) or facts.kind_of(root).is_tensor:
+    if not (isinstance(node, ast.Subscript) and isinstance(root, ast.Name)) or facts.kind_of(root).is_tensor:
         return False
     bound = facts.bindings(root)
     keys = {

@@ -360,20 +360,20 @@ class Losses(Flow[Value]):
         return frozenset(found)
 
     def _entries_of_parameter(self, term: ast.expr, facts: frozenset[Value]) -> set[Value]:
-        """The parameter that a term is an entry of: `losses[key]`, `loss` of `for key, loss in losses.items()`."""
+        """What a term is an entry of: a parameter, or a dict of which another entry was read.
+
+        `losses[key]` is one, and `loss` of `for key, loss in losses.items()`.
+        """
         of: ast.expr | None = None
         if isinstance(term, ast.Subscript):
             of = term.value
-            key, whole = term.slice, path_of(of)
-            if isinstance(key, ast.Name) and whole is not None:  # `losses[key]`, where `losses["loss"]` was read
-                inside = (each for each in facts if (path_of(each.source) or "").startswith(f"{whole}["))
-                return {each for each in facts if each.place == whole and isinstance(each.node, ast.arg)} | {
-                    *inside
-                }
         elif isinstance(term, ast.Name) and not any(each.place == term.id for each in facts):
             of = container_of(self.facts, term)
-        name = of.id if isinstance(of, ast.Name) else None
-        return {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
+        name = path_of(of)
+        found = {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
+        if isinstance(term, ast.Subscript) and isinstance(term.slice, ast.Name) and name is not None:
+            found |= {each for each in facts if (path_of(each.source) or "").startswith(f"{name}[")}
+        return found
 
     @property
     def may_have_hot(self) -> bool:

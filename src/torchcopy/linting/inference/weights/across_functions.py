@@ -103,13 +103,8 @@ def _is_left_in_given_object(keeper: Scope, state: State) -> bool:
 def _is_loaded_from_it(keeper: Scope, state: State, user: Scope, use: Use) -> bool:
     """Whether another function that is given an object of the same name loads what is left there."""
     is_given = any(each.arg == use.place.partition(".")[0] for each in user.parameters)
-    return (
-        user is not keeper
-        and is_given
-        and use.is_with_module
-        and use.place == state.place
-        and _is_same_module(state, use)
-    )
+    is_it = use.is_with_module and use.place == state.place
+    return user is not keeper and is_given and is_it and _is_same_module(state, use)
 
 
 def _is_same_module(state: State, use: Use) -> bool:

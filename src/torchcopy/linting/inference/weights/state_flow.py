@@ -314,20 +314,8 @@ class KeptStates(Flow[State]):
         for each in given:
             value = behind_copies(self.facts, each)
             path = entry_path(value)
-            if path is None or path == module:
-                continue
-            places = (path, in_container(self.facts, value))
-            known = [state for state in facts if state.place in places]
-            loaded |= {state.place for state in known}
-            for state in known:
-                is_stale = state.is_trained and not goes_into_another(state.kept, state.place, module)
-                if is_stale or is_reset_in_loop(self.facts, state.kept, state.place, call, module):
-                    self._report(state, call, "loaded")
-            made = self._since_made(module)
-            for place in bound_places(self.facts, self.scope, value, path):
-                is_older = not known or (self.scope.owns(place) and not any(each.is_trained for each in known))
-                if is_older and (known or not self._is_refilled(place, path)):
-                    self.unknown_uses.append(Use(place, call, module, made))
+            if path is not None and path != module:
+                loaded |= self._read_into(module, value, path, call, facts)
         if _is_assigning(call):
             return facts
         if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
@@ -340,6 +328,22 @@ class KeptStates(Flow[State]):
             else each
             for each in facts
         )
+
+    def _read_into(
+        self, module: str, value: ast.expr, path: str, call: ast.Call, facts: frozenset[State]
+    ) -> set[str]:
+        """Notes that a value is loaded into a module; the places of the states that it is."""
+        places = (path, in_container(self.facts, value))
+        known = [state for state in facts if state.place in places]
+        for state in known:
+            is_stale = state.is_trained and not goes_into_another(state.kept, state.place, module)
+            if is_stale or is_reset_in_loop(self.facts, state.kept, state.place, call, module):
+                self._report(state, call, "loaded")
+        for place in bound_places(self.facts, self.scope, value, path):
+            is_older = not known or (self.scope.owns(place) and not any(each.is_trained for each in known))
+            if is_older and (known or not self._is_refilled(place, path)):
+                self.unknown_uses.append(Use(place, call, module, self._since_made(module)))
+        return {state.place for state in known}
 
     def _is_refilled(self, place: str, path: str) -> bool:
         """Whether this function gave a place a value; an object that it made has filled its attributes itself."""
