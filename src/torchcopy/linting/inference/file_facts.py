@@ -16,16 +16,20 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ..project import Project
 from ..source import Source
 from .losses.loss_flow import Losses
-from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop
+from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop, called_name
 from .scopes import Binding, Scope
 from .summaries import Definition, Summary, find_definition, summarise
 from .values import expressions
 from .values.kinds import Kind
 from .weights.kept_states import Kept
+
+if TYPE_CHECKING:
+    from .weights.state_flow import KeptStates
 
 _NO_GRAPH = ("no_grad", "inference_mode")
 _OTHER_FRAMEWORKS = frozenset(
@@ -56,6 +60,8 @@ class FileFacts:
         self.differentiated: dict[Scope, frozenset[str]] = {}
         self.depth: list[ast.AST] = []
         self.summaries: dict[ast.AST, Summary] = {}
+        self.classes_of_parameters: dict[ast.arg, Definition | None] = {}
+        self.kept_states: dict[Scope, KeptStates] = {}
         self.returned_states: dict[tuple[Scope, int], list[Kept]] = {}
 
     def release(self) -> None:
@@ -77,6 +83,15 @@ class FileFacts:
     def functions(self) -> list[Scope]:
         """The scopes that run: the module and all functions and lambdas."""
         return [each for each in self.scopes if each.is_function or each is self.module]
+
+    @functools.cached_property
+    def calls_by_name(self) -> dict[str, list[ast.Call]]:
+        """The calls of the file, by the last name of what they call."""
+        found: dict[str, list[ast.Call]] = {}
+        for scope in self.scopes:
+            for call in scope.nodes(ast.Call):
+                found.setdefault(called_name(call), []).append(call)
+        return found
 
     @functools.cached_property
     def _scope_by_node(self) -> dict[ast.AST, Scope]:

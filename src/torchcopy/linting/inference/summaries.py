@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .nodes import called_name, path_of, root_of, strip_calls
+from .nodes import called_name, root_of, strip_calls
 from .scopes import Scope
 from .values.elements import container_of
 from .values.kinds import UNKNOWN, Kind, joined
@@ -68,43 +68,13 @@ def find_definition(facts: FileFacts, node: ast.AST) -> Definition | None:
 
 
 def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
-    """A method of an object that is only ever made by calling one class of the project."""
-    match node.value:
-        case ast.Name():
-            bound = facts.bindings(node.value)
-        case ast.Attribute():
-            bound = facts.attribute_bindings(node.value)
-            if not bound:
-                return _of_inherited_object(facts, node)
-        case _:
-            return None
-    made = [strip_calls(each.value, *GIVES_ITSELF)[0] for each in bound if each.value is not None]
-    own = path_of(node.value)
-    made = [each for each in made if path_of(each) != own and getattr(each, "value", ...) is not None]
-    classes = {path_of(each.func) if isinstance(each, ast.Call) else None for each in made}
-    if len(classes) != 1 or None in classes or not isinstance(made[0], ast.Call):
-        return None
-    if isinstance(made[0].func, ast.Attribute) and not facts.resolve(made[0].func):
-        return None
-    found = find_definition(facts, made[0].func)
-    if found is None or not isinstance(found.scope.node, ast.ClassDef):
-        return None
-    return find_method(found.facts, found.scope, node.attr)
+    """A method of an object of one class of the project."""
+    from .objects import class_of  # which itself asks for definitions
 
-
-def _of_inherited_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
-    """A method of an object that a base class of the project keeps in `self.x`."""
-    of, scope = node.value, facts.scope_of(node)
-    owner = scope.owner
-    if not isinstance(of, ast.Attribute) or path_of(of.value) != scope.self_name or owner is None:
-        return None
-    for base_facts, base in bases_of(facts, owner):
-        for each in base_facts.class_attributes(base).get(of.attr, []):
-            made = each.value
-            found = find_definition(base_facts, made.func) if isinstance(made, ast.Call) else None
-            if found is not None and isinstance(found.scope.node, ast.ClassDef):
-                return find_method(found.facts, found.scope, node.attr)
-    return None
+    found = (
+        class_of(facts, node.value) if isinstance(node.value, ast.Name | ast.Attribute | ast.Subscript) else None
+    )
+    return None if found is None else find_method(found.facts, found.scope, node.attr)
 
 
 def bases_of(facts: FileFacts, owner: Scope, depth: int = 0) -> Iterator[tuple[FileFacts, Scope]]:

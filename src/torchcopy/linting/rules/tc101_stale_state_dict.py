@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 
 from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import called_name, method_call
 from ..inference.scopes import Scope
-from ..inference.weights.across_functions import across_functions
+from ..inference.weights.across_functions import across_functions, flow_of
 from ..inference.weights.kept_states import Kept, unwrapped
 from ..inference.weights.state_flow import KeptStates
 
@@ -22,33 +23,33 @@ def check(facts: FileFacts) -> Iterator[Finding]:
     flows: dict[Scope, KeptStates] = {}
     for scope in facts.functions:
         if scope.body:
-            flow = KeptStates(facts, scope)
-            flow.run(scope.body)
-            flows[scope] = flow
-    found: dict[ast.expr, tuple[Kept, ast.AST, str]] = {}
+            flows[scope] = flow_of(facts, scope)
+    found: dict[ast.expr, tuple[Kept, ast.AST, str, str]] = {}
     for flow in flows.values():
         for call, each in flow.found.items():
-            found.setdefault(call, each)
+            found.setdefault(call, (*each, facts.source.path))
     for state, use in across_functions(facts, flows):
-        found.setdefault(state.kept.call, (state.kept, use.node, use.role))
-    for kept, at, role in found.values():
-        yield _finding(facts, kept, at, role)
+        found.setdefault(state.kept.call, (state.kept, use.node, use.role, use.path))
+    for kept, at, role, path in found.values():
+        yield _finding(facts, kept, at, role, path)
 
 
-def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str) -> Finding:
+def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str) -> Finding:
     line = getattr(at, "lineno", 0)
+    is_here = path == facts.source.path
+    where = f"line {line}" if is_here else f"{os.path.basename(path)}:{line}"
     what = "optimizer" if kept.optimizer else "model"
     if kept.copied_on_gpu:
         message = (
             f"this state of `{kept.module}` is copied where the {what} is on a GPU; on the CPU its tensors are "
-            f"the {what}'s own, which the training changes until it is {role} in line {line}; clone the values"
+            f"the {what}'s own, which the training changes until it is {role} in {where}; clone the values"
         )
     else:
         message = (
             f"the tensors of this state are those of `{kept.module}`, which the training changes until it is "
-            f"{role} in line {line}; clone the values, or keep a `copy.deepcopy`"
+            f"{role} in {where}; clone the values, or keep a `copy.deepcopy`"
         )
-    also = [(f"{role} here", line)]
+    also = [(f"{role} here", line)] if is_here else []
     if kept.taken is not None:
         also.append(("taken here", kept.taken.lineno))
     return facts.source.finding(CODE, message, kept.call, fix=_fix(facts, kept), also=also)

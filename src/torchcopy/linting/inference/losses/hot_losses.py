@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
+_FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
+_REPORTED = re.compile(r"item|log|dict|stat|val|info|metric|detach|meter|total|running")
 
 
 def hot_values(losses: Losses, depth: int = 0) -> set[Value]:
@@ -107,8 +110,19 @@ def _made_beside(losses: Losses, hot: set[Value], depth: int) -> set[Value]:
         and isinstance(each.source, ast.Call)
         and each.source in calls
         and LOSS_LIKE.search(each.place.lower())
-        and returns_loss(losses.facts, each.source, each.part, depth)
+        and (
+            returns_loss(losses.facts, each.source, each.part, depth)
+            or _is_of_forward(losses.facts, each.source, each.place)
+        )
     }
+
+
+def _is_of_forward(facts: FileFacts, call: ast.Call, place: str) -> bool:
+    """Whether a part of what a model gave is a loss as well, and by its name no number for a report."""
+    if facts.definition(call.func) is not None or _REPORTED.search(place.lower()):
+        return False
+    last = (path_of(call.func) or "").lower().rpartition(".")[2]
+    return facts.kind_of(call.func).name == "module" or _FORWARDS.search(last) is not None
 
 
 def _all_values(losses: Losses) -> Iterator[Value]:

@@ -108,6 +108,8 @@ def repeats(
     if scope.owns(root):
         return True
     name = root.partition(".")[0]
+    if not kept.is_sum and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
+        return True  # a list or a meter that the caller has, for many calls
     begins = [
         each.node
         for each in scope.bindings.get(name, [])

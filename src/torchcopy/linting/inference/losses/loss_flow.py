@@ -15,6 +15,7 @@ from ..flow import Flow
 from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
 from ..scopes import Scope
 from ..values.elements import container_of
+from .callers import differentiated_parts
 from .lightning import is_training_step
 from .loss_terms import detaches, shown, terms
 
@@ -373,7 +374,19 @@ class Losses(Flow[Value]):
         found = {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
         if isinstance(term, ast.Subscript) and isinstance(term.slice, ast.Name) and name is not None:
             found |= {each for each in facts if (path_of(each.source) or "").startswith(f"{name}[")}
+            key = container_of(self.facts, term.slice)
+            is_of_all = path_of(method_call(key, "keys") or key) == name
+        else:
+            is_of_all = name is not None and isinstance(term, ast.Name)
+        if is_of_all and not found:
+            calls = {each.source for each in facts if each.place == name and each.part is None}
+            known = (each for each in (*facts, *self.backwards) if isinstance(each.part, str))
+            found |= {each for each in known if each.source in calls}
         return found
+
+    def differentiate_returned(self, parts: set[int | str | None]) -> None:
+        """Takes in that some parts of what the function returns are differentiated by its caller."""
+        self.backwards |= {each for part, values in self.returned if part in parts for each in values}
 
     @property
     def may_have_hot(self) -> bool:
@@ -423,7 +436,7 @@ def losses_of(facts: FileFacts, scope: Scope) -> Losses:
         losses = known[scope] = Losses(facts, scope)
         losses.run(scope.body, frozenset(Value(each.arg, each) for each in scope.parameters))
         if is_training_step(facts, scope):
-            losses.backwards |= {
-                each for part, values in losses.returned if part in (None, "loss") for each in values
-            }
+            losses.differentiate_returned({None, "loss"})
+        elif any(scope.owns(each.keeper) for each in losses.kept.values()) and not losses.backwards:
+            losses.differentiate_returned(differentiated_parts(facts, scope))
     return known[scope]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..scopes import Scope
+from ..summaries import bases_of
 from .places import is_in
 from .rounds import is_at_times
 from .state_flow import KeptStates, State, Use
@@ -20,15 +21,56 @@ _PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__ex
 _SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
 
 
+def flow_of(facts: FileFacts, scope: Scope) -> KeptStates:
+    """The states of a function, followed once."""
+    known = facts.kept_states
+    if scope not in known:
+        known[scope] = flow = KeptStates(facts, scope)
+        flow.run(scope.body)
+    return known[scope]
+
+
 def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterator[tuple[State, Use]]:
     """Each state that a function of a file leaves kept, with a use of it in another one."""
     uses = [(user, use) for user, flow in flows.items() for use in flow.unknown_uses]
     for keeper, flow in flows.items():
         for state in flow.at_exit:
-            if _is_left_in_attribute(flows, keeper, state):
-                yield from ((state, use) for user, use in uses if _is_used(facts, flow, keeper, state, user, use))
+            if attribute := _attribute_of(state.place, keeper.self_name):
+                inherited = _inherited(facts, keeper, attribute)
+                all_flows = flows | inherited
+                if _is_left_in_attribute(facts, all_flows, keeper, state):
+                    more = [(user, use) for user, each in inherited.items() for use in each.unknown_uses]
+                    yield from (
+                        (state, use)
+                        for user, use in (*uses, *more)
+                        if _is_used(facts, flow, keeper, state, user, use)
+                    )
             elif _is_left_in_given_object(keeper, state):
                 yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
+
+
+def _inherited(facts: FileFacts, keeper: Scope, attribute: str) -> dict[Scope, KeptStates]:
+    """The methods that a class has from other files, as far as they read an attribute, and what they do with it."""
+    found: dict[Scope, KeptStates] = {}
+    own = {each.name for each in keeper.owner.inner} if keeper.owner is not None else set()
+    for base_facts, base in bases_of(facts, keeper.owner) if keeper.owner is not None else ():
+        for each in base.inner if base_facts is not facts else ():
+            reads = each.is_function and any(one.attr == attribute for one in each.nodes(ast.Attribute))
+            if reads and each.name not in own:
+                found[each] = flow_of(base_facts, each)
+    return found
+
+
+def _is_kin(facts: FileFacts, one: Scope | None, other: Scope | None) -> bool:
+    """Whether two methods may be of one object: of the same class, or of one that derives from the other."""
+    if one is None or other is None:
+        return False
+    return one is other or any(
+        base is each
+        for start, each in ((one, other), (other, one))
+        if start.node in facts.parents
+        for _, base in bases_of(facts, start)
+    )
 
 
 def _may_be_trained(facts: FileFacts, keeper: Scope, state: State) -> bool:
@@ -46,7 +88,7 @@ def _is_put_back(keeper: Scope, user: Scope, use: Use) -> bool:
     return is_pair and user is not keeper and use.role == "loaded"
 
 
-def _is_left_in_attribute(flows: dict[Scope, KeptStates], keeper: Scope, state: State) -> bool:
+def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keeper: Scope, state: State) -> bool:
     """Whether a method leaves a state in its object, not to be written there."""
     attribute = _attribute_of(state.place, keeper.self_name)
     if keeper.owner is None or not attribute:
@@ -56,7 +98,9 @@ def _is_left_in_attribute(flows: dict[Scope, KeptStates], keeper: Scope, state: 
     module = state.kept.module
     if module in flows[keeper].rebound and not module.startswith(f"{keeper.self_name}."):
         return False  # nobody trains a module later that was made here, and is no attribute
-    methods = [(f"{each.self_name}.", flow) for each, flow in flows.items() if each.owner is keeper.owner]
+    methods = [
+        (f"{each.self_name}.", flow) for each, flow in flows.items() if _is_kin(facts, each.owner, keeper.owner)
+    ]
     if keeper.name == "__init__" and any(f"{own}{attribute}" in flow.copied for own, flow in methods):
         return False  # only what it begins with is no copy
     rest = state.place[len(keeper.self_name) + 1 :]
@@ -65,7 +109,7 @@ def _is_left_in_attribute(flows: dict[Scope, KeptStates], keeper: Scope, state: 
 
 def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, user: Scope, use: Use) -> bool:
     """Whether a method of the class, or a user of the object, reads what is left in an attribute."""
-    if user.owner is keeper.owner:
+    if _is_kin(facts, user.owner, keeper.owner):
         place = f"{user.self_name}{state.place[len(keeper.self_name) :]}"
         is_it = is_in(place, use.place) or (use.role == "compared" and is_in(use.place, place))
     else:
@@ -76,7 +120,9 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
     if not is_it or not (_may_be_trained(facts, keeper, state) or _is_put_back(keeper, user, use)):
         return False
     if not use.is_with_module:
-        is_at_once = user.name in flow.called or user is keeper
+        is_at_once = (user.name in flow.called or user is keeper) and state not in flow.stale_at_call.get(
+            user.name, ()
+        )
         return "best" in use.place and not is_at_once
     if use.since_made is not None and keeper.name not in use.since_made:
         return False  # the user has made the module anew

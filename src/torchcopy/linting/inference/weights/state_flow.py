@@ -53,8 +53,9 @@ TRAINED = State("", Kept("", "", ast.Constant(0)))
 
 @dataclasses.dataclass(slots=True)
 class Use:
-    """A read of a place that held no state of this function."""
+    """A read of a place that held no state of this function, which is in the file at `path`."""
 
+    path: str
     place: str
     node: ast.AST
     module: str
@@ -86,6 +87,8 @@ class KeptStates(Flow[State]):
         """Places that get a copy somewhere in the function."""
         self.training_lines: set[int] = set()
         self.called: set[str] = set()
+        self.stale_at_call: dict[str, set[State]] = {}
+        """For each own method that is called, the states of an earlier time that the object may hold then."""
 
     def visit(self, node: ast.AST, facts: frozenset[State]) -> frozenset[State]:
         """Notes what is called, loaded, saved and returned, and follows where states are kept."""
@@ -203,6 +206,9 @@ class KeptStates(Flow[State]):
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
         if isinstance(receiver, ast.Name) and receiver.id == self.scope.self_name:
             self.called.add(name)
+            stale = {each for each in facts if each.is_trained and self.scope.owns(each.place)}
+            if stale:
+                self.stale_at_call.setdefault(name, set()).update(stale)
             for since in self.rebound.values():
                 since.add(name)
         if name in _FILLS and _INTO_A_STATE.search((path_of(receiver) or "").lower()):
@@ -342,7 +348,7 @@ class KeptStates(Flow[State]):
         for place in bound_places(self.facts, self.scope, value, path):
             is_older = not known or (self.scope.owns(place) and not any(each.is_trained for each in known))
             if is_older and (known or not self._is_refilled(place, path)):
-                self.unknown_uses.append(Use(place, call, module, self._since_made(module)))
+                self.unknown_uses.append(Use(self.facts.source.path, place, call, module, self._since_made(module)))
         return {state.place for state in known}
 
     def _is_refilled(self, place: str, path: str) -> bool:
@@ -374,7 +380,9 @@ class KeptStates(Flow[State]):
                     self._report(state, at, "compared")
             if not known and self.scope.owns(path) and not self._is_refilled(path, ""):
                 for module in modules:
-                    self.unknown_uses.append(Use(path, at, module, self._since_made(module), role="compared"))
+                    self.unknown_uses.append(
+                        Use(self.facts.source.path, path, at, module, self._since_made(module), role="compared")
+                    )
 
     def _since_made(self, module: str) -> frozenset[str] | None:
         since = self.rebound.get(module)
@@ -383,10 +391,11 @@ class KeptStates(Flow[State]):
     def _read_whole(self, value: ast.expr, at: ast.AST, role: str, facts: frozenset[State]) -> None:
         """A save or return of a place, or of something around it."""
         shown = [value]
+        written = self.facts.last_value(value) if isinstance(value, ast.Name) else value
         if isinstance(value, ast.Tuple | ast.List):
             shown = list(value.elts)
-        elif isinstance(value, ast.Dict):
-            shown = list(value.values)
+        elif isinstance(written, ast.Dict):
+            shown = [value, *written.values] if written is not value else list(written.values)
         for each in shown:
             path = path_of(behind_copies(self.facts, each))
             if path is None:
@@ -395,7 +404,7 @@ class KeptStates(Flow[State]):
                 if state.place and state.is_trained and is_in(state.place, path):
                     self._report(state, at, role)
             if path.partition(".")[2]:
-                self.unknown_uses.append(Use(path, at, "", role=role))
+                self.unknown_uses.append(Use(self.facts.source.path, path, at, "", role=role))
 
     def _report(self, state: State, at: ast.AST, role: str) -> None:
         if self.entered.get(state.place, getattr(at, "lineno", 0)) < getattr(at, "lineno", 0):

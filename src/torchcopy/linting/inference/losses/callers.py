@@ -1,0 +1,58 @@
+"""What those that call a function differentiate of its result: in the same file, or as methods of a base class."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..nodes import called_name, path_of
+from ..scopes import Scope
+from ..summaries import bases_of
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+    from .loss_flow import Losses, Value
+
+_MOST_CALLS = 10
+
+
+def differentiated_parts(facts: FileFacts, scope: Scope) -> set[int | str | None]:
+    """Which parts of what a function returns have `backward()` called on them by a caller; `None` for the whole."""
+    found: set[int | str | None] = set()
+    for losses, call in itertools.islice(_calls(facts, scope), _MOST_CALLS):
+        found |= {each.part for each in _needed_here(losses) if each.source is call}
+    return found
+
+
+def _calls(facts: FileFacts, scope: Scope) -> Iterator[tuple[Losses, ast.Call]]:
+    """The calls of a function, each with the losses of the function that calls."""
+    from .loss_flow import losses_of  # which itself asks for callers
+
+    owner = scope.owner if scope.self_name and scope.parent is scope.owner else None
+    files = {id(facts): facts}
+    kin = {owner}
+    for base_facts, base in bases_of(facts, owner) if owner is not None else ():
+        files[id(base_facts)] = base_facts
+        kin.add(base)
+    for each in files.values():
+        for call in each.calls_by_name.get(scope.name, ()):
+            caller = each.scope_of(call)
+            if owner is not None:
+                is_it = caller.owner in kin and path_of(call.func) == f"{caller.self_name}.{scope.name}"
+            else:
+                is_it = each is facts and isinstance(call.func, ast.Name)
+            if is_it and caller is not scope and caller.body and called_name(call) == scope.name:
+                yield losses_of(each, caller), call
+
+
+def _needed_here(losses: Losses) -> set[Value]:
+    """What is differentiated in a function, and what that was made of there."""
+    needed = set(losses.backwards)
+    waiting = [*losses.backwards]
+    while waiting:
+        more = losses.parts.get(waiting.pop(), set()) - needed
+        needed |= more
+        waiting += more
+    return needed

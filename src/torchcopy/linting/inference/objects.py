@@ -1,0 +1,147 @@
+"""Of which class of the project an object is: by the call that made it, an annotation, or what callers give."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from .nodes import called_name, path_of, strip_calls
+from .scopes import Binding
+from .summaries import GIVES_ITSELF, Definition, bases_of, matched_arguments
+
+if TYPE_CHECKING:
+    from .file_facts import FileFacts
+
+_DEEPEST = 4  # names of names
+_MOST_CALLERS = 10
+_OF_ONE_KIND = ("List", "Sequence", "Iterable", "Dict", "Mapping", "list", "dict", "defaultdict", "OrderedDict")
+
+
+def class_of(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> Definition | None:
+    """The class whose object an expression gives, if all that it may be bound to is made of that class."""
+    if node is None or depth > _DEEPEST:
+        return None
+    node = strip_calls(node, *GIVES_ITSELF)[0]
+    match node:
+        case ast.Call(func=ast.Attribute() as func) if not facts.resolve(func):
+            return None  # a method that makes objects: `maker.make()`
+        case ast.Call(func=func):
+            found = facts.definition(func)
+            return found if found is not None and isinstance(found.scope.node, ast.ClassDef) else None
+        case ast.Name():
+            return _class_of_bound(facts, node, facts.bindings(node), depth)
+        case ast.Attribute():
+            bound = facts.attribute_bindings(node)
+            return _class_of_bound(facts, node, bound, depth) if bound else _class_of_inherited(facts, node, depth)
+        case ast.Subscript(value=of):
+            return _class_of_entries(facts, of, depth)
+    return None
+
+
+def _class_of_bound(facts: FileFacts, node: ast.expr, bound: list[Binding], depth: int) -> Definition | None:
+    own = path_of(node)
+    made = [
+        each
+        for each in bound
+        if each.value is not None
+        and not (isinstance(each.value, ast.Constant) and each.value.value is None)
+        and path_of(strip_calls(each.value, *GIVES_ITSELF)[0]) != own
+    ]
+    if made:
+        if any(each.how not in ("value", "entered") for each in made):
+            return None
+        return _agreed(class_of(facts, each.value, depth + 1) for each in made)
+    if len(bound) == 1 and isinstance(bound[0].node, ast.arg):
+        return _class_of_parameter(facts, bound[0].node, depth)
+    return _annotated(facts, bound[0].annotation) if len(bound) == 1 else None
+
+
+def _class_of_parameter(facts: FileFacts, parameter: ast.arg, depth: int) -> Definition | None:
+    """What its annotation says, or else what all calls in the same file give for it."""
+    known = facts.classes_of_parameters
+    if parameter not in known:
+        known[parameter] = None  # a function that gives it to itself tells nothing
+        known[parameter] = _annotated(facts, parameter.annotation) or _given_by_callers(facts, parameter, depth)
+    return known[parameter]
+
+
+def _given_by_callers(facts: FileFacts, parameter: ast.arg, depth: int) -> Definition | None:
+    function = facts.scope_of(parameter)
+    calls = facts.calls_by_name.get(function.name, ())
+    if not function.name or not calls or len(calls) > _MOST_CALLERS:
+        return None
+    given = []
+    for call in calls:
+        found = facts.definition(call.func)
+        if found is None or found.scope is not function:
+            return None
+        given += [value for each, value in matched_arguments(call, function) if each is parameter]
+    return _agreed(class_of(facts, each, depth + 1) for each in given)
+
+
+def _class_of_inherited(facts: FileFacts, node: ast.Attribute, depth: int) -> Definition | None:
+    """Of what a base class of the project keeps in `self.x`."""
+    scope = facts.scope_of(node)
+    if scope.owner is None or path_of(node.value) != scope.self_name:
+        return None
+    for base_facts, base in bases_of(facts, scope.owner):
+        for each in base_facts.class_attributes(base).get(node.attr, []):
+            if isinstance(each.value, ast.Call) and each.how == "value":
+                return class_of(base_facts, each.value, depth + 1)
+    return None
+
+
+def _class_of_entries(facts: FileFacts, of: ast.expr, depth: int) -> Definition | None:
+    """Of what a list or dict holds: `meters["loss"]`, where that is `{"loss": Meter(), "time": Meter()}`."""
+    match of:
+        case ast.Name():
+            bound = facts.bindings(of)
+        case ast.Attribute():
+            bound = facts.attribute_bindings(of)
+        case _:
+            return None
+    values: list[ast.expr] = []
+    for each in bound:
+        match each.value:
+            case ast.Dict(values=entries) | ast.List(elts=entries) | ast.Tuple(elts=entries):
+                values += entries
+            case ast.DictComp(value=entry) | ast.ListComp(elt=entry):
+                values.append(entry)
+            case ast.Call(args=[ast.Name() as made]) as call if called_name(call) == "defaultdict":
+                found = facts.definition(made)
+                return found if found is not None and isinstance(found.scope.node, ast.ClassDef) else None
+            case ast.Call(args=[ast.Lambda(body=body)]) as call if called_name(call) == "defaultdict":
+                values.append(body)
+            case None if isinstance(each.node, ast.arg):
+                return _annotated(facts, each.annotation, is_entry=True)
+            case _:
+                return None
+    return _agreed(class_of(facts, each, depth + 1) for each in values)
+
+
+def _annotated(facts: FileFacts, annotation: ast.expr | None, *, is_entry: bool = False) -> Definition | None:
+    """The class that an annotation names: `Meter`, `"Meter"`, `Optional[Meter]`; or that of its entries."""
+    match annotation:
+        case ast.Constant(value=str() as text) if text.isidentifier() and not is_entry:
+            bound = facts.module.bindings.get(text, [])
+            is_here = len(bound) == 1 and isinstance(bound[0].node, ast.ClassDef)
+            return Definition(facts, facts.scope_of(bound[0].node)) if is_here else None
+        case ast.BinOp(op=ast.BitOr(), left=left, right=ast.Constant(value=None)):
+            return _annotated(facts, left, is_entry=is_entry)
+        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=inside):
+            return _annotated(facts, inside, is_entry=is_entry)
+        case ast.Subscript(value=ast.Name(id=outer) | ast.Attribute(attr=outer), slice=inside) if (
+            is_entry and outer in _OF_ONE_KIND
+        ):
+            return _annotated(facts, inside.elts[-1] if isinstance(inside, ast.Tuple) else inside)
+        case ast.Name() | ast.Attribute() if not is_entry:
+            found = facts.definition(annotation)
+            return found if found is not None and isinstance(found.scope.node, ast.ClassDef) else None
+    return None
+
+
+def _agreed(found: Iterable[Definition | None]) -> Definition | None:
+    """The one class of all of these, if it is one."""
+    classes = {each.scope if each is not None else None: each for each in found}
+    return next(iter(classes.values())) if len(classes) == 1 else None
