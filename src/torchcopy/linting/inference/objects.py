@@ -74,9 +74,8 @@ def _given_by_callers(facts: FileFacts, parameter: ast.arg, depth: int) -> Defin
     given = []
     for call in calls:
         found = facts.definition(call.func)
-        if found is None or found.scope is not function:
-            return None
-        given += [value for each, value in matched_arguments(call, function) if each is parameter]
+        if found is not None and found.scope is function:
+            given += [value for each, value in matched_arguments(call, function) if each is parameter]
     return _agreed(class_of(facts, each, depth + 1) for each in given)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import called_name, method_call, path_of
 from ..scopes import Scope
-from ..summaries import matched_arguments
+from ..summaries import Definition, matched_arguments
 from ..values.kinds import UNKNOWN, Kind
 from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Value, is_loss_like, losses_of, place_of
 from .loss_terms import detaches, is_detached_itself
@@ -62,6 +62,12 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
         whole = hot - losses.summed_elsewhere
         more = {each for each in _all_values(losses) if _is_sum_of(losses, each, hot)}
         more |= {part for each in whole for part in losses.parts.get(each, ()) if may_hang(losses, part)}
+        more |= {
+            other
+            for each in hot
+            for other in losses.parts.get(each, ())
+            if other.place and place_of(each.source) == other.place and not is_detached(losses, other)
+        }  # another name of it
         more |= {
             each for each, of in losses.derived.items() if of & hot and not is_detached(losses, each, derived=True)
         }
@@ -201,7 +207,7 @@ def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
 
 def returns_hot(facts: FileFacts, call: ast.Call, part: int | str | None, depth: int = 1) -> bool:
     """Whether a function of the project returns, as that part of its result, what it called `backward()` on."""
-    found = facts.definition(call.func)
+    found = _called(facts, call)
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
         return False
     losses = losses_of(found.facts, found.scope)
@@ -214,6 +220,15 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: int | str | None, depth:
     if part is None:  # a dict or an object with a loss in it
         given += [values for one, values in losses.returned if isinstance(one, str)]
     return any(values & hot for values in given)
+
+
+def _called(facts: FileFacts, call: ast.Call) -> Definition | None:
+    """The function that gives what a call gives: of `optimizer.step(closure)` the closure."""
+    if called_name(call) == "step" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
+        closure = facts.definition(call.args[0])
+        if closure is not None and closure.scope.is_function and not closure.scope.parameters:
+            return closure
+    return facts.definition(call.func)
 
 
 def returns_loss(facts: FileFacts, call: ast.Call, part: int | str | None, depth: int) -> bool:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ..nodes import Loop, called_name, keyword, method_call, names_in, path_of
 from ..scopes import Scope
+from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, needed_values, taken_by
-from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, differentiated_attributes, losses_of
+from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, Value, differentiated_attributes, losses_of
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -17,8 +18,11 @@ _DEEPEST = 3  # calls of calls
 _TAKES_OLDEST = ("pop", "popleft")
 
 
-def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> bool:
-    """Whether it is kept over rounds, not itself to be differentiated, and not only the last few of them."""
+def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, given: Value | None = None) -> bool:
+    """Whether it is kept over rounds, not itself to be differentiated, and not only the last few of them.
+
+    A parameter that is `given` a loss is one, whatever its annotation says.
+    """
     root = kept.keeper.partition("[")[0]
     if any(place == root or place.startswith((f"{root}[", f"{root}.")) for place in losses.backward_places):
         return False
@@ -31,8 +35,11 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> 
         return False  # on one of the ways
     if kept.is_sum and facts.is_without_graph(kept.statement):
         return False
-    kind = facts.kind_of(kept.node)
+    is_given = given is not None and path_of(kept.node) == given.place
+    kind = facts.kind_of(kept.node) if not is_given else UNKNOWN
     if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
+        return False
+    if _is_put_in_array(facts, kept.statement):
         return False
     if _is_bounded(facts, scope, root) or _is_in_evaluation(facts, kept.statement):
         return False
@@ -60,12 +67,20 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> bool:
     """Whether a method keeps a parameter in an attribute, or gives it to another method that does."""
     owns = taken.scope.owns
     kept_here = [each for each in losses.kept.values() if owns(each.keeper) and taken.value in each.values]
-    return any(is_leak(taken.facts, taken.scope, losses, each) for each in kept_here) or any(
+    return any(is_leak(taken.facts, taken.scope, losses, each, given=taken.value) for each in kept_here) or any(
         taken.value in each.values
         and owns(path_of(each.call.func) or "")
         and is_kept_by_call(taken.facts, each, depth + 1)
         for each in losses.given.values()
     )
+
+
+def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:
+    """Whether a loss is written into an array, which makes a number of it: `losses[step] = loss`."""
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=of)]) | ast.AugAssign(target=ast.Subscript(value=of)):
+            return facts.kind_of(of).name == "ndarray"
+    return False
 
 
 def _is_in_evaluation(facts: FileFacts, node: ast.AST) -> bool:
@@ -141,9 +156,13 @@ def _is_over_few(loop: Loop, *, only_constants: bool) -> bool:
 
 
 def _is_over_models(loop: Loop) -> bool:
-    """Whether a loop goes over models, each with one step."""
-    names = [each.id for each in names_in(loop.target)] if isinstance(loop, ast.For) else []
-    return any(each in ("model", "net", "optimizer") for each in names)
+    """Whether a loop goes over models or tasks, each with one step or a part of one."""
+    if not isinstance(loop, ast.For):
+        return False
+    names = [each.id for each in names_in(loop.target)]
+    if any(each in ("model", "net", "optimizer", "task", "task_name", "domain", "modality") for each in names):
+        return True
+    return (path_of(loop.iter) or "").endswith(("_names", "tasks", "domains", "modalities"))
 
 
 def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:

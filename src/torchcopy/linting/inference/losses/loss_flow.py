@@ -95,7 +95,7 @@ def place_of(node: ast.AST | None) -> str | None:
     """As `path_of`, and for an entry whose key is a place: `out[self.metric]`."""
     path = path_of(node)
     if path is None and isinstance(node, ast.Subscript):
-        of, key = path_of(node.value), path_of(node.slice)
+        of, key = place_of(node.value), path_of(node.slice)
         return None if of is None or key is None else f"{of}[{key}]"
     return path
 
@@ -171,14 +171,18 @@ class Losses(Flow[Value]):
                 self.backwards |= self._values(call.args[0], facts)
         elif name == "add_" and len(call.args) == 1 and (keeper := place_of(getattr(call.func, "value", None))):
             self._keep(call.args[0], call, keeper, True, facts)
-        elif name in _KEEPERS and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
-            keeper = place_of(call.func.value)
-            if keeper is not None and not self._is_no_list(call.func.value):
-                for kept in shown(call.args[0]):
-                    self._keep(kept, call, keeper, False, facts)
+        elif self._is_put_in_list(call):
+            keeper = place_of(call.func.value)  # type: ignore[attr-defined]
+            for kept in shown(call.args[0]) if keeper is not None else ():
+                self._keep(kept, call, keeper or "", False, facts)
         elif isinstance(call.func, ast.Name | ast.Attribute):
             for each in arguments(call):
                 self._give(each, call, facts)
+
+    def _is_put_in_list(self, call: ast.Call) -> bool:
+        """Whether a call is `losses.append(loss)` or the like, not a method of that name of a class."""
+        is_one = isinstance(call.func, ast.Attribute) and len(call.args) == 1
+        return is_one and called_name(call) in _KEEPERS and not self._is_no_list(call.func.value)  # type: ignore[attr-defined]
 
     def _is_no_list(self, node: ast.expr) -> bool:
         """Whether a place is an imported module, or an object of a class whose `add` is not known."""
@@ -187,7 +191,9 @@ class Losses(Flow[Value]):
             bound = self.facts.attribute_bindings(node)
         made = [each.value for each in bound if isinstance(each.value, ast.Call)]
         is_made = bool(made) and len(made) == len(bound)
-        return bool(self.facts.resolve(node)) or (is_made and all(called_name(each)[:1].isupper() for each in made))
+        return bool(self.facts.resolve(node)) or (
+            is_made and all(called_name(each).lstrip("_")[:1].isupper() for each in made)
+        )
 
     def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
         entries = [each for _, each in _entries(argument)] if isinstance(argument, ast.Dict) else []

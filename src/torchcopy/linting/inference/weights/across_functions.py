@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__init__|__enter__")
 _PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__exit__")
+_ROUNDS = ("epoch", "step", "gen", "generation", "round", "round_idx", "iteration", "episode")
 _SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
 
 
@@ -82,6 +83,11 @@ def _may_be_trained(facts: FileFacts, keeper: Scope, state: State) -> bool:
     return is_handed or any(each in facts.source.text for each in _SIGNS_OF_TRAINING)
 
 
+def _is_of_a_round(keeper: Scope) -> bool:
+    """Whether a method is one that a training calls in each round: it is told which."""
+    return any(each.arg in _ROUNDS for each in keeper.parameters)
+
+
 def _is_put_back(keeper: Scope, user: Scope, use: Use) -> bool:
     """Whether one method keeps what another one is there to put back, as `save_state` and `restore_state` do."""
     is_pair = _KEEPS.search(keeper.name) is not None and _PUTS_BACK.search(user.name) is not None
@@ -120,10 +126,10 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
     if not is_it or not (_may_be_trained(facts, keeper, state) or _is_put_back(keeper, user, use)):
         return False
     if not use.is_with_module:
-        is_at_once = (user.name in flow.called or user is keeper) and state not in flow.stale_at_call.get(
-            user.name, ()
-        )
-        return "best" in use.place and not is_at_once
+        stale = flow.stale_at_call.get(user.name, ())
+        is_at_once = (user.name in flow.called or user is keeper) and state not in stale
+        is_older = "best" in use.place or ("[*]" in state.place and (state.is_trained or _is_of_a_round(keeper)))
+        return is_older and not is_at_once
     if use.since_made is not None and keeper.name not in use.since_made:
         return False  # the user has made the module anew
     if user is keeper and not is_at_times(facts, state.kept.call, use.node):

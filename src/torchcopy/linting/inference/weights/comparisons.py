@@ -92,8 +92,8 @@ def _is_list(facts: FileFacts, node: ast.expr | None) -> bool:
     """Whether a place holds a list, as far as is known: one that is written so, or that a function returns."""
     bound = facts.bindings(node) if isinstance(node, ast.Name) else []
     values = [each.value for each in bound]
-    for value in values:
-        if isinstance(value, ast.Call) and (found := facts.definition(value.func)) is not None:
-            returned = found.scope.nodes(ast.Return) if found.scope.is_function else []
-            values += [each.value for each in returned]
+    for call in [each for each in values if isinstance(each, ast.Call)]:
+        found = facts.definition(call.func)
+        if found is not None and found.scope.is_function:
+            values += [each.value for each in found.scope.nodes(ast.Return)]
     return any(isinstance(each, ast.List | ast.ListComp) for each in values)

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 SHALLOW = ("copy.copy", "collections.OrderedDict", "types.MappingProxyType")
 _MAY_HOLD_STATES = (ast.Call, ast.Dict, ast.DictComp, ast.ListComp, ast.Name, ast.Tuple)
+_WRITTEN_STATES = (ast.Call, ast.Dict, ast.DictComp, ast.ListComp)
 _SHALLOW_BUILT_IN = ("dict", "OrderedDict")
 _KEEPING = ("cpu", "to", "detach", "numpy", "data", "contiguous", "view", "requires_grad_")
+_VIEWS = ("numpy.asarray", "numpy.float32", "torch.as_tensor", "torch.from_numpy")
 _COPIED_ON_GPU = ("cpu", "to", "numpy")
 _MODULES = re.compile(
     r"model|net|module|encoder|decoder|actor|critic|policy|generator|discriminator|student|teacher|backbone|head|"
@@ -129,11 +131,25 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
     if found is None or not found.scope.is_function or found.scope.node is facts.scope_of(call).node:
         return []
     given = dict(matched_arguments(call, found.scope))
-    places = {parameter.arg: place for parameter, each in given.items() if (place := module_path(each))}
+    written = {parameter.arg: each for parameter, each in given.items() if isinstance(each, _WRITTEN_STATES)}
+    places = {
+        parameter.arg: place
+        for parameter, each in given.items()
+        if parameter.arg not in written and (place := module_path(each))
+    }
     states: list[Kept] = []
     for each in _returned_by(found, depth):
         if each.alias in places:  # it may give back what it got
             states.append(dataclasses.replace(each, alias=places[each.alias], call=call))
+            continue
+        if each.alias in written:  # what is written there: `to_cpu(model.state_dict())`
+            moved = each.copied_on_gpu
+            states += [
+                dataclasses.replace(
+                    one, suffix=each.suffix + one.suffix, call=call, copied_on_gpu=moved or one.copied_on_gpu
+                )
+                for one in kept_in(facts, written[each.alias], depth + 1)
+            ]
             continue
         first, dot, rest = each.module.partition(".")
         if first in places and (dot or first != found.scope.self_name):
@@ -293,7 +309,7 @@ def _of_comprehension(facts: FileFacts, node: ast.DictComp | ast.ListComp, depth
     given = node.value if isinstance(node, ast.DictComp) else node.elt
     if isinstance(given, ast.IfExp):  # `v.cpu() if v is not None else v`
         given = given.body
-    value, methods = strip_calls(given, *_KEEPING)
+    value, methods = strip_calls(_within_views(facts, given), *_KEEPING)
     of = method_call(loop.iter, "items")
     if isinstance(node, ast.ListComp) and (values := method_call(loop.iter, "values")) is not None:
         if not (isinstance(value, ast.Name) and isinstance(loop.target, ast.Name) and value.id == loop.target.id):
@@ -316,6 +332,15 @@ def _of_comprehension(facts: FileFacts, node: ast.DictComp | ast.ListComp, depth
         for each in kept_in(facts, of, depth + 1)
         if not each.suffix
     ]
+
+
+def _within_views(facts: FileFacts, node: ast.expr) -> ast.expr:
+    """What is behind functions that copy nothing where there is no need: `x` of `np.asarray(x)`."""
+    while isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        if facts.resolve(node.func) not in _VIEWS:
+            break
+        node = node.args[0]
+    return node
 
 
 def _is_same(one: ast.expr, other: ast.expr) -> bool:

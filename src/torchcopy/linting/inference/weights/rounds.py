@@ -38,6 +38,14 @@ def is_in_last_round(facts: FileFacts, node: ast.AST) -> bool:
     return False
 
 
+def is_of_each_round(facts: FileFacts, target: ast.expr) -> bool:
+    """Whether each round of a loop stores to another entry: `states[epoch]`, `states[epoch + 1]`."""
+    if not isinstance(target, ast.Subscript):
+        return False
+    counters = {name for loop in facts.loops(target) if isinstance(loop, ast.For) for name in _counters(loop)}
+    return any(each.id in counters for each in names_in(target.slice))
+
+
 def is_at_times(facts: FileFacts, node: ast.AST, later: ast.AST) -> bool:
     """Whether a node runs in one branch of an `if` alone, and a later one without it too."""
     below = node

@@ -18,14 +18,14 @@ from .comparisons import met, origins
 from .kept_states import Kept, behind_copies, is_copy, kept_in, thing_of
 from .places import bound_places, copied_entry, entry_path, in_container, is_in, is_same_object, loaded_by
 from .purpose import goes_into_another, is_copied_next, is_replaced, is_reset_in_loop
-from .rounds import is_in_last_round
+from .rounds import is_in_last_round, is_of_each_round
 from .training import module_path, place_behind, updates
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
-_CONTAINERS = ("append", "add", "appendleft", "put")
+_CONTAINERS = ("append", "add", "appendleft", "put", "push")
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _FILLS = ("load", "async_load", "load_state_dict")
@@ -107,6 +107,8 @@ class KeptStates(Flow[State]):
                 facts = self._assigned(targets, value, facts)
             case ast.AnnAssign(target=target, value=value) if value is not None:
                 facts = self._assigned([target], value, facts)
+            case ast.AugAssign(target=target, op=ast.Add(), value=ast.List(elts=[value])):
+                facts = self._listed(path_of(target), value, facts)
             case ast.AugAssign(target=target):
                 facts = self._without(path_of(target), facts)
             case ast.Delete(targets=targets):
@@ -142,7 +144,10 @@ class KeptStates(Flow[State]):
             if is_copy(value):
                 self.copied.add(path)
             inside = [each for each in states if each.place.startswith(part)]
-            facts |= {dataclasses.replace(each, place=path + each.place[len(part) :]) for each in inside}
+            made = {dataclasses.replace(each, place=path + each.place[len(part) :]) for each in inside}
+            if made and path.endswith("[*]") and is_of_each_round(self.facts, target):
+                self._collected(made, target, facts)
+            facts |= made
             facts |= self._entered(target, value, facts)
         return facts
 
@@ -225,11 +230,11 @@ class KeptStates(Flow[State]):
                     self._report(state, call, "loaded")
         base = path_of(receiver) if receiver is not None else None
         if name in _CONTAINERS and base is not None and len(call.args) == 1:
-            for state in self._states_of(call.args[0], facts):
-                facts |= {dataclasses.replace(state, place=f"{base}[*]{state.place}")}
-            return facts
+            return self._listed(base, call.args[0], facts)
         if name in _CHANGES_DICT and base is not None:
             facts = frozenset(each for each in facts if each.place != base)
+            if name == "clear":
+                facts = self._without(base, facts)
             if name == "update":
                 facts = self._updated(call, base, facts)
         if name.endswith("_") and not name.endswith("__") and receiver is not None:
@@ -237,6 +242,22 @@ class KeptStates(Flow[State]):
         if name == "step" or facts or receiver is not None:
             facts = self._trained(call, facts)
         return facts
+
+    def _listed(self, base: str | None, value: ast.expr, facts: frozenset[State]) -> frozenset[State]:
+        """After `kept.append(value)`, or `kept += [value]`."""
+        if base is None:
+            return facts
+        states = {*self._states_of(value, facts)}
+        made = {dataclasses.replace(each, place=f"{base}[*]{each.place}") for each in states}
+        self._collected(made, value, facts)
+        return facts | made
+
+    def _collected(self, made: set[State], at: ast.AST, facts: frozenset[State]) -> None:
+        """After each round of a training has put its state beside those of the rounds before: all are one."""
+        for each in made:
+            before = dataclasses.replace(each, is_trained=True)
+            if not each.kept.alias and before in facts:
+                self.found.setdefault(each.kept.call, (each.kept, at, "kept beside the next one"))
 
     def _filled(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         """After `torch.distributed.checkpoint.load(state)`: what it was given is written on purpose."""

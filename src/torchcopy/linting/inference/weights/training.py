@@ -21,6 +21,9 @@ _TRAINS_NOTHING = re.compile(
     r"best|early|saved|ckpt|checkpoint|(^|_)keys?(_|$)|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target"
 )
 _TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experiment|client|strategy")
+_LOADS = re.compile(
+    r"^_?((re)?load|restore)(_(best|model|checkpoint|ckpt|weights?|params|pretrained|state|snapshot|from_\w+)){0,3}$"
+)
 _EVALUATES = re.compile(r"^(val|valid|validation|eval|evaluate|evaluation|test|testing|dev)$")
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")
 _AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
@@ -71,6 +74,8 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return is_optimizer_step(facts, call) and _may_train(facts, call, module)
     if name in ("load_state_dict", "state_dict", "backward", "zero_grad", "eval", "parameters"):
         return False
+    if _LOADS.search(name) and (call.args or call.keywords):
+        return _is_given(call, module)
     if _only_evaluates(facts, call):
         return False
     found = facts.definition(call.func)
@@ -78,6 +83,13 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
     if not trains:
         trains = _sounds_like_training(call, name, found is not None)
     return trains and _may_concern(facts, call, module)
+
+
+def _is_given(call: ast.Call, module: str) -> bool:
+    """Whether a function that loads is given a module, or is a method of the object that keeps it."""
+    given = [path_of(each) for each in arguments(call)]
+    owner = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    return module in given or (owner is not None and module.startswith(f"{owner}."))
 
 
 def _only_evaluates(facts: FileFacts, call: ast.Call) -> bool:
