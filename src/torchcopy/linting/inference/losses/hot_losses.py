@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, method_call, path_of
+from ..objects import class_of
 from ..scopes import Scope
-from ..summaries import Definition, matched_arguments
+from ..summaries import Definition, find_method, matched_arguments
 from ..values.kinds import UNKNOWN, Kind
 from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Value, is_loss_like, losses_of, place_of
 from .loss_terms import detaches, is_detached_itself
@@ -127,6 +128,8 @@ def _is_of_forward(facts: FileFacts, call: ast.Call, place: str) -> bool:
     """Whether a part of what a model gave is a loss as well, and by its name no number for a report."""
     if facts.definition(call.func) is not None or _REPORTED.search(place.lower()):
         return False
+    if class_of(facts, call.func) is not None:
+        return False  # its `forward` is asked
     last = (path_of(call.func) or "").lower().rpartition(".")[2]
     return facts.kind_of(call.func).name == "module" or _FORWARDS.search(last) is not None
 
@@ -234,6 +237,8 @@ def _called(facts: FileFacts, call: ast.Call) -> Definition | None:
 def returns_loss(facts: FileFacts, call: ast.Call, part: int | str | None, depth: int) -> bool:
     """Whether a function of the project returns, as that part of its result, a loss with its graph."""
     found = facts.definition(call.func)
+    if found is None and (owner := class_of(facts, call.func)) is not None:
+        found = find_method(owner.facts, owner.scope, "forward")
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
         return False
     losses = losses_of(found.facts, found.scope)

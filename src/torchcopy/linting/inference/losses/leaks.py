@@ -9,7 +9,8 @@ from ..nodes import Loop, called_name, keyword, method_call, names_in, path_of
 from ..scopes import Scope
 from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, needed_values, taken_by
-from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, Value, differentiated_attributes, losses_of
+from .loss_flow import BACKWARDS, LOSS_LIKE, Given, KeptValue, Losses, Value, differentiated_attributes, losses_of
+from .loss_terms import detaches
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -33,13 +34,15 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
     begins = {part for each in kept.values for part in losses.derived.get(each, ())}  # the 0 of `total = 0`
     if any(is_detached(losses, each, derived=True) for each in kept.values - begins):
         return False  # on one of the ways
+    if any(_was_detached(losses, each) for each in kept.values):
+        return False
     if kept.is_sum and facts.is_without_graph(kept.statement):
         return False
     is_given = given is not None and path_of(kept.node) == given.place
     kind = facts.kind_of(kept.node) if not is_given else UNKNOWN
     if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
         return False
-    if _is_put_in_array(facts, kept.statement):
+    if _is_put_in_array(facts, kept.statement) or _is_another_way(facts, losses, kept.statement):
         return False
     if _is_bounded(facts, scope, root) or _is_in_evaluation(facts, kept.statement):
         return False
@@ -73,6 +76,22 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> bool:
         and is_kept_by_call(taken.facts, each, depth + 1)
         for each in losses.given.values()
     )
+
+
+def _was_detached(losses: Losses, value: Value) -> bool:
+    """Whether a value is, on one of the ways, a detached one that was only moved: `loss = loss.to(device)`."""
+    return any(
+        before.place == value.place and before.source is not None and detaches(before.source)
+        for before in losses.derived.get(value, ())
+    )
+
+
+def _is_another_way(facts: FileFacts, losses: Losses, node: ast.AST) -> bool:
+    """Whether a node runs only where no `backward()` did: it is in the other branch of an `if`."""
+    taken = _branches(facts, node, None)
+    calls = [each for each in losses.scope.nodes(ast.Call) if called_name(each) in BACKWARDS]
+    ways = [_branches(facts, each, None) for each in calls]
+    return bool(ways) and all(any((at, not is_body) in way for at, is_body in taken) for way in ways)
 
 
 def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:
@@ -179,7 +198,7 @@ def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, 
     )
 
 
-def _branches(facts: FileFacts, node: ast.AST, loop: Loop) -> list[tuple[ast.If, bool]]:
+def _branches(facts: FileFacts, node: ast.AST, loop: Loop | None) -> list[tuple[ast.If, bool]]:
     """The branches that a node is in, up to a loop: of which `if`, and whether of its body."""
     found = []
     below = node

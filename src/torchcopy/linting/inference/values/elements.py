@@ -34,9 +34,22 @@ def _iterated(facts: FileFacts, name: ast.Name) -> tuple[ast.expr, bool] | None:
     bound = facts.bindings(name)
     if len(bound) > _MOST_LOOPS:
         return None
+    for loop in facts.loops(name):  # one around the name binds it, if nothing else in that does
+        targets = [each for each in bound if _is_target(facts, each.node, loop)]
+        if targets and all(each in targets or loop not in facts.loops(each.node) for each in bound):
+            bound = targets
+            break
     found = [_in_loop(facts, each.node) for each in bound]
     written = {ast.dump(each[0]) if each is not None else "" for each in found}
     return found[0] if len(written) == 1 else None
+
+
+def _is_target(facts: FileFacts, node: ast.AST, loop: ast.AST) -> bool:
+    """Whether a loop binds a name in each round."""
+    above = facts.parent(node)
+    while isinstance(above, ast.Tuple | ast.List):
+        node, above = above, facts.parent(above)
+    return isinstance(above, ast.For | ast.AsyncFor) and above is loop and node is above.target
 
 
 def _in_loop(facts: FileFacts, target: ast.AST) -> tuple[ast.expr, bool] | None:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
-from ..summaries import Definition, find_method, matched_arguments
+from ..scopes import Scope
+from ..summaries import GIVES_ITSELF, Definition, find_method, matched_arguments
 from .places import entry_path, in_container
 from .training import module_path, place_behind
 
@@ -33,7 +34,7 @@ _NEITHER = re.compile(
     r"sched|scaler|loader|sampler|dataset|data_?module|trainer|accelerator|metric|callback|stopper|meter|logger|config|buffer|"
     r"memory|strategy|tokenizer|generator_state|\brng|counter|progress|tracker|storage|iterator|normalizer"
 )
-_DEEPEST = 4  # values in values, names of names
+_DEEPEST = 7  # values in values, names of names
 _MOST_VALUES = 10  # of a name that a function returns
 _USES_OF_MODULES = frozenset(
     "eval train parameters named_parameters zero_grad forward requires_grad_ modules named_modules cuda".split()
@@ -81,6 +82,8 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
             return [Kept("", "", node, alias=path)]
         case ast.Call(func=ast.Name(id="max" | "min"), args=[among]) if (path := path_of(among)) is not None:
             return [Kept("", "", node, alias=f"{path}[*]")]
+        case ast.GeneratorExp(elt=ast.Tuple(elts=[_, _])):  # of `dict((k, v.cpu()) for k, v in …)`
+            return _of_comprehension(facts, node, depth)
         case ast.DictComp() | ast.ListComp():
             return _of_several(facts, node) or _of_comprehension(facts, node, depth)
         case ast.Dict():
@@ -131,6 +134,7 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
     if found is None or not found.scope.is_function or found.scope.node is facts.scope_of(call).node:
         return []
     given = dict(matched_arguments(call, found.scope))
+    copies = _makes_copies(found.scope)
     written = {parameter.arg: each for parameter, each in given.items() if isinstance(each, _WRITTEN_STATES)}
     places = {
         parameter.arg: place
@@ -139,6 +143,8 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
     }
     states: list[Kept] = []
     for each in _returned_by(found, depth):
+        if each.alias and copies:
+            continue
         if each.alias in places:  # it may give back what it got
             states.append(dataclasses.replace(each, alias=places[each.alias], call=call))
             continue
@@ -159,6 +165,13 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
     return states
 
 
+def _makes_copies(function: Scope) -> bool:
+    """Whether a function is there to copy what it is given, though it may give something back as it is."""
+    return "copy" in function.name or any(
+        called_name(each) in ("clone", "deepcopy") for each in function.nodes(ast.Call)
+    )
+
+
 def _returned_by(function: Definition, depth: int) -> list[Kept]:
     """The live states that a function returns, as it writes them; worked out once, however many call it."""
     known = function.facts.returned_states
@@ -177,17 +190,31 @@ def _returned_by(function: Definition, depth: int) -> list[Kept]:
 def _told(facts: FileFacts, value: ast.expr, depth: int) -> Iterator[Kept]:
     """The live states that a value holds; for a name in it those of what it is bound to."""
     for each in kept_in(facts, value, depth):
-        if each.alias and isinstance(each.call, ast.Name):
-            if any(one.how == "parameter" for one in facts.bindings(each.call)):
-                yield each
-            for bound in _bound_to(facts, each.call) if depth < _DEEPEST else ():
-                for one in _told(facts, bound, depth + 1):
-                    yield dataclasses.replace(one, suffix=f"{each.suffix}{one.suffix}")
-            for key, entry in _entries_put_in(facts, each.call):
+        name = _name_in(each)
+        if name is None:
+            yield each
+            continue
+        if any(one.how == "parameter" for one in facts.bindings(name)):
+            yield each
+        for bound in _bound_to(facts, name) if depth < _DEEPEST else ():
+            for one in _told(facts, bound, depth + 1):
+                yield dataclasses.replace(
+                    one,
+                    suffix=f"{each.suffix}{one.suffix}",
+                    copied_on_gpu=each.copied_on_gpu or one.copied_on_gpu,
+                )
+        if each.call is name:
+            for key, entry in _entries_put_in(facts, name):
                 for one in kept_in(facts, entry, depth):
                     yield dataclasses.replace(one, suffix=f"{each.suffix}{key}{one.suffix}")
-        else:
-            yield each
+
+
+def _name_in(kept: Kept) -> ast.Name | None:
+    """The name that an expression has its state from: `state` of `{k: v.cpu() for k, v in state.items()}`."""
+    if not kept.alias.isidentifier():
+        return None
+    names = (each for each in walk(kept.call) if isinstance(each, ast.Name) and type(each.ctx) is ast.Load)
+    return next((each for each in names if each.id == kept.alias), None)
 
 
 def _entries_put_in(facts: FileFacts, name: ast.Name) -> Iterator[tuple[str, ast.expr]]:
@@ -227,13 +254,22 @@ def unwrapped(facts: FileFacts, node: ast.expr) -> ast.expr | None:
 
 
 def _of_state_dict(facts: FileFacts, node: ast.Call, of: ast.expr) -> list[Kept]:
+    of, moves = strip_calls(of, *GIVES_ITSELF)  # `model.cpu().state_dict()`
     module = module_path(of)
     if module is None or node.args:
         return []
     thing = thing_of(facts, of, module)
     if not thing:
         return []
-    return [Kept("", module, node, optimizer=thing == "optimizer")]
+    kept = Kept(
+        "",
+        module,
+        node,
+        optimizer=thing == "optimizer",
+        copied_on_gpu=any(each in _COPIED_ON_GPU for each in moves),
+    )
+    container = in_container(facts, of)
+    return [kept] if container is None else [kept, dataclasses.replace(kept, module=container)]
 
 
 def thing_of(facts: FileFacts, of: ast.expr, path: str) -> str:
@@ -301,12 +337,16 @@ def _of_several(facts: FileFacts, node: ast.DictComp | ast.ListComp) -> list[Kep
     return [Kept("[*]", path, value, optimizer=thing == "optimizer")]
 
 
-def _of_comprehension(facts: FileFacts, node: ast.DictComp | ast.ListComp, depth: int) -> list[Kept]:
+def _of_comprehension(
+    facts: FileFacts, node: ast.DictComp | ast.ListComp | ast.GeneratorExp, depth: int
+) -> list[Kept]:
     """`{k: v.cpu() for k, v in model.state_dict().items()}`: the values are the model's own, but for a move."""
     if len(node.generators) != 1:
         return []
     loop = node.generators[0]
     given = node.value if isinstance(node, ast.DictComp) else node.elt
+    if isinstance(node, ast.GeneratorExp) and isinstance(given, ast.Tuple):
+        given = given.elts[1]
     if isinstance(given, ast.IfExp):  # `v.cpu() if v is not None else v`
         given = given.body
     value, methods = strip_calls(_within_views(facts, given), *_KEEPING)

@@ -85,9 +85,21 @@ def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
         into = path_of(method_call(inner, "load_state_dict"))
         if loaded is None or into is None:
             continue
-        state, module = (_as_given(found.scope, given, each) for each in (path_of(loaded), into))
+        written = path_of(loaded) if not isinstance(loaded, ast.Name) else _entry_behind(found.scope, loaded)
+        state, module = (_as_given(found.scope, given, each) for each in (written, into))
         if state is not None and module is not None:
             yield state, module
+
+
+def _entry_behind(function: Scope, name: ast.Name) -> str:
+    """What a name of a function is bound to, if that is one entry: `state['encoder']` of `state.get("encoder")`."""
+    bound = [each.value for each in function.bindings.get(name.id, []) if each.how == "value"]
+    match bound:
+        case [ast.Call(func=ast.Attribute(value=of, attr="get"), args=[ast.Constant(value=key), *_])]:
+            return f"{path_of(of)}[{key!r}]"
+        case [ast.Subscript() as entry]:
+            return path_of(entry) or name.id
+    return name.id
 
 
 def _as_given(function: Scope, given: dict[str, str], path: str | None) -> str | None:

@@ -419,10 +419,11 @@ class KeptStates(Flow[State]):
             shown = [value, *written.values] if written is not value else list(written.values)
         for each in shown:
             path = path_of(behind_copies(self.facts, each))
-            if path is None:
+            if path is None or path == self.scope.self_name:
                 continue
+            places = (path, in_container(self.facts, each))
             for state in facts:
-                if state.place and state.is_trained and is_in(state.place, path):
+                if state.place and state.is_trained and any(one and is_in(state.place, one) for one in places):
                     self._report(state, at, role)
             if path.partition(".")[2]:
                 self.unknown_uses.append(Use(self.facts.source.path, path, at, "", role=role))

@@ -80,16 +80,18 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return False
     found = facts.definition(call.func)
     trains = found is not None and found.scope.is_function and facts.summary(found).steps
-    if not trains:
+    if not trains and not name.lstrip("_")[:1].isupper():  # a class does not train
         trains = _sounds_like_training(call, name, found is not None)
     return trains and _may_concern(facts, call, module)
 
 
 def _is_given(call: ast.Call, module: str) -> bool:
     """Whether a function that loads is given a module, or is a method of the object that keeps it."""
-    given = [path_of(each) for each in arguments(call)]
+    given = [path for each in arguments(call) if (path := path_of(each)) is not None]
     owner = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
-    return module in given or (owner is not None and module.startswith(f"{owner}."))
+    return any(module == each or module.startswith(f"{each}[") for each in given) or (
+        owner is not None and module.startswith(f"{owner}.")
+    )
 
 
 def _only_evaluates(facts: FileFacts, call: ast.Call) -> bool:
@@ -133,7 +135,10 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
             return True
         if facts.kind_of(call.func.value).name == "module" or _is_loaded_into(facts, call.func.value):
             return False
-    if any(module == each or module.startswith(f"{each}.") or each.startswith(f"{module}.") for each in given):
+    if any(
+        module == each or module.startswith((f"{each}.", f"{each}[")) or each.startswith(f"{module}.")
+        for each in given
+    ):
         return True
     if any("opt" in each.lower() for each in given):
         return True
