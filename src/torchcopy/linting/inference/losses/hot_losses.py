@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
+_GIVES_LOSS = re.compile(r"(^|_)(loss|criterion)(_fn|_func|_function)?\d?$")
 _FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
 _REPORTED = re.compile(r"item|log|dict|stat|val|info|metric|detach|meter|total|running")
 
@@ -168,11 +169,17 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     is_renamed = part.source is None or (made_of and path_of(part.source) is not None)
     if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
         return any(may_hang(losses, each, depth + 1) for each in made_of)
-    if not isinstance(part.source, ast.Call | ast.BinOp) or not is_loss_like(part.place):
+    is_named = is_loss_like(part.place) or (isinstance(part.source, ast.Call) and _is_of_loss(part.source))
+    if not isinstance(part.source, ast.Call | ast.BinOp) or not is_named:
         kind = losses.facts.kind_of(part.source)
         return kind.is_tensor and kind.graph is True
     kind = _kind(losses, part)
     return not detaches(part.source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
+
+
+def _is_of_loss(call: ast.Call) -> bool:
+    """Whether a function that is called is named as one that gives a loss: `F.mse_loss`, `self.criterion`."""
+    return _GIVES_LOSS.search((path_of(call.func) or "").lower().rpartition(".")[2]) is not None
 
 
 def _other_methods(scope: Scope) -> list[Scope]:

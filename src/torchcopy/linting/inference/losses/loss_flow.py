@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BACKWARDS = ("backward", "manual_backward")
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
-_KEEPERS = ("append", "extend", "add", "appendleft")
+_KEEPERS = ("append", "extend", "add", "appendleft", "insert")
 _WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha|gamma)s?$")
 LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective|diverg|elbo|entropy")
 
@@ -111,6 +111,8 @@ class Losses(Flow[Value]):
         self.backward_places: set[str] = set()
         self.backward_loops: set[Loop] = set()
         self.summed_elsewhere: set[Value] = set()  # differentiated behind the loop that made them
+        self.summed: set[Value] = set()
+        """Dicts whose values are added up."""
         self.kept: dict[ast.expr, KeptValue] = {}
         self.returned: list[tuple[int | str | None, frozenset[Value]]] = []
         self.given: dict[ast.expr, Given] = {}
@@ -172,8 +174,8 @@ class Losses(Flow[Value]):
         elif name == "add_" and len(call.args) == 1 and (keeper := place_of(getattr(call.func, "value", None))):
             self._keep(call.args[0], call, keeper, True, facts)
         elif self._is_put_in_list(call):
-            keeper = place_of(call.func.value)  # type: ignore[attr-defined]
-            for kept in shown(call.args[0]) if keeper is not None else ():
+            keeper = _list_of(call.func.value)  # type: ignore[attr-defined]
+            for kept in shown(call.args[-1]) if keeper is not None else ():
                 self._keep(kept, call, keeper or "", False, facts)
         elif isinstance(call.func, ast.Name | ast.Attribute):
             for each in arguments(call):
@@ -181,8 +183,9 @@ class Losses(Flow[Value]):
 
     def _is_put_in_list(self, call: ast.Call) -> bool:
         """Whether a call is `losses.append(loss)` or the like, not a method of that name of a class."""
-        is_one = isinstance(call.func, ast.Attribute) and len(call.args) == 1
-        return is_one and called_name(call) in _KEEPERS and not self._is_no_list(call.func.value)  # type: ignore[attr-defined]
+        name = called_name(call)
+        is_one = isinstance(call.func, ast.Attribute) and len(call.args) == (2 if name == "insert" else 1)
+        return is_one and name in _KEEPERS and not self._is_no_list(call.func.value)  # type: ignore[attr-defined]
 
     def _is_no_list(self, node: ast.expr) -> bool:
         """Whether a place is an imported module, or an object of a class whose `add` is not known."""
@@ -215,7 +218,9 @@ class Losses(Flow[Value]):
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
         driver = (path_of(of) or "").lower().rpartition(".")[2]
-        if called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS):
+        given = path_of(call.args[0]) if call.args else None
+        is_told = given is not None and is_loss_like(given) and not is_loss_like(driver)  # `model.backward(loss)`
+        if called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS) or is_told:
             of = call.args[0] if call.args else None
         elif call.args or keyword(call, "gradient") is not None:
             return  # with a given gradient: no loss
@@ -273,9 +278,12 @@ class Losses(Flow[Value]):
         if place is None:
             return facts
         for term in terms(value):
-            if place_of(term) == place and term is not value:
+            if _is_of_before(term, place) and term is not value:
                 for other in terms(value):
-                    if place_of(other) != place:
+                    if isinstance(other, ast.List | ast.Tuple):  # `losses = losses + [loss]`
+                        for each in other.elts:
+                            self._keep(each, at, place, False, facts)
+                    elif not _is_of_before(other, place):
                         self._keep(other, at, place, True, facts)
         made = self._part_of_call(place, at, value, facts) or Value(place, at, value)
         self._relate(made, value, facts)
@@ -312,7 +320,7 @@ class Losses(Flow[Value]):
         if place is None:
             return facts
         if isinstance(op, ast.Add | ast.Sub):
-            if isinstance(value, ast.List):
+            if isinstance(value, ast.List | ast.Tuple):
                 for each in value.elts:
                     self._keep(each, at, place, False, facts)
             else:
@@ -346,6 +354,12 @@ class Losses(Flow[Value]):
         for each in given:
             self.parts.setdefault(made, set()).update(self._values(each, facts))
         for term in terms(value):
+            summed = path_of(_summed(term))
+            if summed is not None:  # the losses of a dict
+                whole = {each for each in facts if each.place == summed}
+                self.parts.setdefault(made, set()).update(whole)
+                self.summed |= whole
+        for term in terms(value):
             values = self._values(term, facts)
             self.derived.setdefault(made, set()).update(values)
             self.parts.setdefault(made, set()).update(values)
@@ -364,6 +378,9 @@ class Losses(Flow[Value]):
                     found.add(Value(place, self.scope.node))
             elif isinstance(term, ast.Call):
                 found.add(Value("", term, term))
+            match term:
+                case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int() | str() as key)):
+                    found.add(Value("", term, call, key))  # `step(batch)["loss"]`
         return frozenset(found)
 
     def _entries_of_parameter(self, term: ast.expr, facts: frozenset[Value]) -> set[Value]:
@@ -385,6 +402,7 @@ class Losses(Flow[Value]):
         else:
             is_of_all = name is not None and isinstance(term, ast.Name)
         if is_of_all and not found:
+            found |= {each for each in facts if each.place == name and each in self.summed}
             calls = {each.source for each in facts if each.place == name and each.part is None}
             known = (each for each in (*facts, *self.backwards) if isinstance(each.part, str))
             found |= {each for each in known if each.source in calls}
@@ -402,6 +420,37 @@ class Losses(Flow[Value]):
     def is_differentiated(self, place: str) -> bool:
         """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
         return place in differentiated_attributes(self.facts, self.scope)
+
+
+def _list_of(node: ast.expr) -> str | None:
+    """The place of a list: `losses`, and `losses[name]` of `losses.setdefault(name, [])`."""
+    of = method_call(node, "setdefault")
+    if of is not None and isinstance(node, ast.Call) and node.args:
+        path = place_of(of)
+        return None if path is None else f"{path}[{ast.unparse(node.args[0])}]"
+    return place_of(node)
+
+
+def _is_of_before(node: ast.expr, place: str) -> bool:
+    """Whether an expression is what a place held before: `total`, or `total.get(name, 0)` for `total[name]`."""
+    of = method_call(node, "get")
+    if of is not None and isinstance(node, ast.Call) and node.args:
+        return f"{place_of(of)}[{ast.unparse(node.args[0])}]" == place
+    return place_of(node) == place
+
+
+def _summed(node: ast.expr) -> ast.expr | None:
+    """The dict whose values are added up: of `sum(losses.values())`, `sum(v for v in losses.values())`."""
+    match node:
+        case ast.Call(args=[given, *_]) if called_name(node) in ("sum", "fsum", "stack"):
+            if isinstance(given, ast.Call) and called_name(given) in ("list", "tuple") and given.args:
+                given = given.args[0]
+            if isinstance(given, ast.GeneratorExp | ast.ListComp) and len(given.generators) == 1:
+                loop = given.generators[0]
+                if isinstance(given.elt, ast.Name) and isinstance(loop.target, ast.Name):
+                    given = loop.iter if given.elt.id == loop.target.id else given
+            return method_call(given, "values")
+    return None
 
 
 def _entries(value: ast.expr) -> Iterator[tuple[str, ast.expr]]:

@@ -46,6 +46,8 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
                         for user, use in (*uses, *more)
                         if _is_used(facts, flow, keeper, state, user, use)
                     )
+            elif (outer := _outer_names(keeper, state)) is not None:
+                yield from ((state, use) for user, use in uses if _is_used_outside(facts, state, outer, user, use))
             elif _is_left_in_given_object(keeper, state):
                 yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
 
@@ -143,6 +145,31 @@ def _is_made_of(facts: FileFacts, user: Scope, place: str, owner: Scope | None) 
     made = [each.value for each in facts.bindings_of_path(user, place)]
     found = [facts.definition(each.func) for each in made if isinstance(each, ast.Call)]
     return any(each is not None and each.scope is owner for each in found)
+
+
+def _outer_names(keeper: Scope, state: State) -> Scope | None:
+    """The scope around a function, or the module, that has the name in which the function leaves a state."""
+    name = re.split(r"[.\[]", state.place, maxsplit=1)[0]
+    declared = {each for node in keeper.nodes(ast.Global) for each in node.names}
+    outer = {each for node in keeper.nodes(ast.Nonlocal) for each in node.names}
+    if not name or name == keeper.self_name or (name in keeper.bindings and name not in declared | outer):
+        return None
+    at = keeper.parent
+    while at is not None:
+        is_module = at.parent is None
+        if name in at.bindings and (is_module or (at.is_function and name not in declared)):
+            return at
+        at = at.parent
+    return None
+
+
+def _is_used_outside(facts: FileFacts, state: State, outer: Scope, user: Scope, use: Use) -> bool:
+    """Whether the function around, or one that sees a name of the file, reads the state that is left there."""
+    name = re.split(r"[.\[]", use.place, maxsplit=1)[0]
+    is_seen = user is outer or (outer is facts.module and name not in user.bindings)
+    if not is_seen or not is_in(use.place, state.place) or not use.is_with_module:
+        return False
+    return _is_same_module(state, use) and any(each in facts.source.text for each in _SIGNS_OF_TRAINING)
 
 
 def _is_left_in_given_object(keeper: Scope, state: State) -> bool:

@@ -78,6 +78,10 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
         found = kept_in(facts, inner, depth + 1)
         return [dataclasses.replace(each, call=node) for each in found]
     match node:
+        case ast.Subscript(value=ast.Call() as whole, slice=ast.Constant(value=str())) if (
+            method_call(whole, "state_dict") is not None
+        ):
+            return [dataclasses.replace(each, call=node) for each in kept_in(facts, whole, depth + 1)]
         case ast.Name() | ast.Attribute() | ast.Subscript() if (path := entry_path(node)) is not None:
             return [Kept("", "", node, alias=path)]
         case ast.Call(func=ast.Name(id="max" | "min"), args=[among]) if (path := path_of(among)) is not None:
@@ -316,7 +320,10 @@ def _returns_copies(facts: FileFacts, of: ast.expr) -> bool:
 
 
 def _is_used_as_module(facts: FileFacts, path: str) -> bool:
-    """Whether what only modules have is asked of a place anywhere in the file."""
+    """Whether what only modules have is asked of a place anywhere in the file, or it is called."""
+    last = path.rpartition(".")[2]
+    if any(path_of(call.func) == path for call in facts.calls_by_name.get(last, ())):
+        return True
     for scope in facts.functions:
         for node in scope.nodes(ast.Attribute):
             if node.attr in _USES_OF_MODULES and path_of(node.value) == path:
