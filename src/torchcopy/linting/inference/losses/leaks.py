@@ -5,18 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..nodes import Loop, called_name, keyword, method_call, names_in, path_of
+from ..nodes import Loop, called_name, keyword, names_in, path_of
 from ..scopes import Scope
 from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, needed_values, taken_by
-from .loss_flow import BACKWARDS, LOSS_LIKE, Given, KeptValue, Losses, Value, differentiated_attributes, losses_of
+from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, Value, differentiated_attributes, losses_of
 from .loss_terms import detaches
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _DEEPEST = 3  # calls of calls
-_TAKES_OLDEST = ("pop", "popleft")
 
 
 def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, given: Value | None = None) -> bool:
@@ -44,7 +43,7 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
         return False
     if _is_put_in_array(facts, kept.statement) or _is_another_way(facts, losses, kept.statement):
         return False
-    if _is_bounded(facts, scope, root) or _is_in_evaluation(facts, kept.statement):
+    if _is_bounded(facts, losses, root) or _is_in_evaluation(facts, kept.statement):
         return False
     is_behind = bool(losses.backwards) and not losses.backward_loops and bool(facts.loops(kept.statement))
     if is_behind and kept.values & needed_values(losses) and not scope.owns(root):
@@ -89,8 +88,9 @@ def _was_detached(losses: Losses, value: Value) -> bool:
 def _is_another_way(facts: FileFacts, losses: Losses, node: ast.AST) -> bool:
     """Whether a node runs only where no `backward()` did: it is in the other branch of an `if`."""
     taken = _branches(facts, node, None)
-    calls = [each for each in losses.scope.nodes(ast.Call) if called_name(each) in BACKWARDS]
-    ways = [_branches(facts, each, None) for each in calls]
+    if not taken:
+        return False
+    ways = [_branches(facts, each, None) for each in losses.backward_calls]
     return bool(ways) and all(any((at, not is_body) in way for at, is_body in taken) for way in ways)
 
 
@@ -118,8 +118,9 @@ def _is_in_evaluation(facts: FileFacts, node: ast.AST) -> bool:
     return False
 
 
-def _is_bounded(facts: FileFacts, scope: Scope, root: str) -> bool:
+def _is_bounded(facts: FileFacts, losses: Losses, root: str) -> bool:
     """Whether the keeper is a `deque` with a `maxlen`, or a list from which the oldest are taken."""
+    scope = losses.scope
     bound = scope.bindings.get(root, [])
     if root.startswith(f"{scope.self_name}.") and scope.owner is not None:
         bound = facts.class_attributes(scope.owner).get(root.partition(".")[2], [])
@@ -128,7 +129,7 @@ def _is_bounded(facts: FileFacts, scope: Scope, root: str) -> bool:
             return len(each.value.args) > 1 or keyword(each.value, "maxlen") is not None
         if isinstance(each.value, ast.Subscript) and path_of(each.value.value) == root:
             return True  # `losses = losses[-20:]`
-    return any(path_of(method_call(each, *_TAKES_OLDEST)) == root for each in scope.nodes(ast.Call))
+    return root in losses.cut
 
 
 def repeats(

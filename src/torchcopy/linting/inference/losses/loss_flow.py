@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ BACKWARDS = ("backward", "manual_backward")
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft", "insert")
+_TAKES_OLDEST = ("pop", "popleft")
 _WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha|gamma)s?$")
 LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective|diverg|elbo|entropy")
 
@@ -218,7 +220,7 @@ class Losses(Flow[Value]):
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
         driver = (path_of(of) or "").lower().rpartition(".")[2]
-        given = path_of(call.args[0]) if call.args else None
+        given = path_of(call.args[0]) if len(call.args) == 1 and driver else None
         is_told = given is not None and is_loss_like(given) and not is_loss_like(driver)  # `model.backward(loss)`
         if called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS) or is_told:
             of = call.args[0] if call.args else None
@@ -411,6 +413,17 @@ class Losses(Flow[Value]):
     def differentiate_returned(self, parts: set[int | str | None]) -> None:
         """Takes in that some parts of what the function returns are differentiated by its caller."""
         self.backwards |= {each for part, values in self.returned if part in parts for each in values}
+
+    @functools.cached_property
+    def backward_calls(self) -> list[ast.Call]:
+        """The calls of `backward` in the function."""
+        return [each for each in self.scope.nodes(ast.Call) if called_name(each) in BACKWARDS]
+
+    @functools.cached_property
+    def cut(self) -> frozenset[str]:
+        """The lists from which the oldest entries are taken."""
+        taken = (path_of(method_call(each, *_TAKES_OLDEST)) for each in self.scope.nodes(ast.Call))
+        return frozenset(each for each in taken if each is not None)
 
     @property
     def may_have_hot(self) -> bool:

@@ -164,7 +164,7 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
         first, dot, rest = each.module.partition(".")
         if first in places and (dot or first != found.scope.self_name):
             module = f"{places[first]}{dot}{rest}"
-            taken = each.call if found.facts is facts else None
+            taken = (each.taken or each.call) if found.facts is facts else None
             states.append(dataclasses.replace(each, module=module, call=call, taken=taken, is_returned=True))
     return states
 
@@ -182,12 +182,12 @@ def _returned_by(function: Definition, depth: int) -> list[Kept]:
     key = function.scope, depth
     if key not in known:
         known[key] = []  # one that calls itself is not followed again
-        known[key] = [
-            state
-            for each in function.scope.nodes(ast.Return)
-            if isinstance(each.value, _MAY_HOLD_STATES)
-            for state in _told(function.facts, each.value, depth + 1)
-        ]
+        found: dict[tuple[str, str, str], Kept] = {}  # each of them once: many ways may lead to one
+        for each in function.scope.nodes(ast.Return):
+            if isinstance(each.value, _MAY_HOLD_STATES):
+                for state in _told(function.facts, each.value, depth + 1):
+                    found.setdefault((state.suffix, state.module, state.alias), state)
+        known[key] = [*found.values()]
     return known[key]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..flow import Flow
 from ..nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
 from ..scopes import Scope
+from ..summaries import GIVES_ITSELF
 from .comparisons import met, origins
 from .kept_states import Kept, behind_copies, is_copy, kept_in, thing_of
 from .places import bound_places, copied_entry, entry_path, in_container, is_in, is_same_object, loaded_by
@@ -334,6 +335,8 @@ class KeptStates(Flow[State]):
 
     def _loaded(self, call: ast.Call, receiver: ast.expr | None, facts: frozenset[State]) -> frozenset[State]:
         given = arguments(call)
+        if receiver is not None:
+            receiver, _ = strip_calls(receiver, *GIVES_ITSELF)  # `model.cpu().load_state_dict(best)`
         module = module_path(receiver) or ""
         if receiver is None or not module:
             module = next((path for each in given if (path := module_path(each)) is not None), "")
