@@ -169,12 +169,15 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     is_renamed = part.source is None or (made_of and path_of(part.source) is not None)
     if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
         return any(may_hang(losses, each, depth + 1) for each in made_of)
-    is_named = is_loss_like(part.place) or (isinstance(part.source, ast.Call) and _is_of_loss(part.source))
-    if not isinstance(part.source, ast.Call | ast.BinOp) or not is_named:
+    source = (
+        part.source.body if isinstance(part.source, ast.IfExp) else part.source
+    )  # `f(x) if x is not None else 0`
+    is_named = is_loss_like(part.place) or (isinstance(source, ast.Call) and _is_of_loss(source))
+    if not isinstance(source, ast.Call | ast.BinOp) or not is_named:
         kind = losses.facts.kind_of(part.source)
         return kind.is_tensor and kind.graph is True
     kind = _kind(losses, part)
-    return not detaches(part.source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
+    return not detaches(source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
 
 
 def _is_of_loss(call: ast.Call) -> bool:

@@ -403,8 +403,9 @@ class Losses(Flow[Value]):
             is_of_all = path_of(method_call(key, "keys") or key) == name
         else:
             is_of_all = name is not None and isinstance(term, ast.Name)
-        if is_of_all and not found:
+        if not found:
             found |= {each for each in facts if each.place == name and each in self.summed}
+        if is_of_all and not found:
             calls = {each.source for each in facts if each.place == name and each.part is None}
             known = (each for each in (*facts, *self.backwards) if isinstance(each.part, str))
             found |= {each for each in known if each.source in calls}
@@ -460,6 +461,8 @@ def _summed(node: ast.expr) -> ast.expr | None:
                 given = given.args[0]
             if isinstance(given, ast.GeneratorExp | ast.ListComp) and len(given.generators) == 1:
                 loop = given.generators[0]
+                if isinstance(given.elt, ast.Subscript) and isinstance(given.elt.slice, ast.Name):
+                    return given.elt.value  # `sum(losses[name] for name in names)`
                 if isinstance(given.elt, ast.Name) and isinstance(loop.target, ast.Name):
                     given = loop.iter if given.elt.id == loop.target.id else given
             return method_call(given, "values")
