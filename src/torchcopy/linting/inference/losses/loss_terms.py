@@ -37,7 +37,8 @@ def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
         case ast.Call(func=ast.Attribute(value=of, attr=name), args=given) if name in _LIKE_ITSELF:
             if isinstance(of, ast.Name) and of.id in ("torch", "F", "np", "numpy", "math"):
                 if of.id in ("torch", "F") and name in _OF_TENSORS and given:
-                    yield from terms(given[0], depth)
+                    for each in given[:2] if name in ("add", "sub") else given[:1]:
+                        yield from terms(each, depth)
                 return
             yield from terms(of, depth)
         case ast.Constant():
