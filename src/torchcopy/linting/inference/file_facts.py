@@ -36,6 +36,7 @@ _OTHER_FRAMEWORKS = frozenset(
     "paddle mindspore jittor oneflow mxnet tensorflow chainer tinygrad cupy megengine".split()
 )
 _TOOLS = ("torch.utils.tensorboard", "torch.utils.tensorboard.SummaryWriter", "torch.utils.data.DataLoader")
+_TORCH = ("torch", "lightning", "pytorch_lightning", "deepspeed", "accelerate", "transformers")
 _MOST_BINDINGS = 50  # of a name whose last one is wanted
 
 
@@ -180,6 +181,11 @@ class FileFacts:
         """Whether a file imports a framework whose tensors have methods of the same names, and not PyTorch."""
         roots = {each.partition(".")[0] for each in self.imports.values() if each not in _TOOLS}
         return bool(roots & _OTHER_FRAMEWORKS) and "torch" not in roots
+
+    @functools.cached_property
+    def is_of_torch(self) -> bool:
+        """Whether a file imports PyTorch, or a library that trains with it."""
+        return any(each.partition(".")[0] in _TORCH for each in self.imports.values())
 
     @functools.cached_property
     def star_imports(self) -> list[str]:

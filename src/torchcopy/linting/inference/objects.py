@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from .nodes import called_name, path_of, strip_calls
+from .nodes import called_name, method_call, path_of, strip_calls
 from .scopes import Binding
 from .summaries import GIVES_ITSELF, Definition, bases_of, matched_arguments
 
@@ -37,6 +37,18 @@ def class_of(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> Definit
         case ast.Subscript(value=of):
             return _class_of_entries(facts, of, depth)
     return None
+
+
+def is_no_list(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a place is an imported module, or an object of a class, whose `append` or `add` is its own."""
+    if facts.resolve(node) or class_of(facts, node) is not None:
+        return True
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    if isinstance(node, ast.Attribute):
+        bound = facts.attribute_bindings(node)
+    made = [each.value for each in bound if isinstance(each.value, ast.Call)]
+    is_made = bool(made) and len(made) == len(bound)
+    return is_made and all(called_name(each).lstrip("_")[:1].isupper() for each in made)
 
 
 def _class_of_bound(facts: FileFacts, node: ast.expr, bound: list[Binding], depth: int) -> Definition | None:
@@ -85,9 +97,10 @@ def _class_of_inherited(facts: FileFacts, node: ast.Attribute, depth: int) -> De
     if scope.owner is None or path_of(node.value) != scope.self_name:
         return None
     for base_facts, base in bases_of(facts, scope.owner):
-        for each in base_facts.class_attributes(base).get(node.attr, []):
-            if isinstance(each.value, ast.Call) and each.how == "value":
-                return class_of(base_facts, each.value, depth + 1)
+        bound = base_facts.class_attributes(base).get(node.attr, [])
+        made = [each.value for each in bound if each.how == "value" and not isinstance(each.value, ast.Constant)]
+        if made:
+            return _agreed(class_of(base_facts, each, depth + 1) for each in made)
     return None
 
 
@@ -100,7 +113,7 @@ def _class_of_entries(facts: FileFacts, of: ast.expr, depth: int) -> Definition 
             bound = facts.attribute_bindings(of)
         case _:
             return None
-    values: list[ast.expr] = []
+    values: list[ast.expr] = [*_put_in(facts, of)]
     for each in bound:
         match each.value:
             case ast.Dict(values=entries) | ast.List(elts=entries) | ast.Tuple(elts=entries):
@@ -117,6 +130,18 @@ def _class_of_entries(facts: FileFacts, of: ast.expr, depth: int) -> Definition 
             case _:
                 return None
     return _agreed(class_of(facts, each, depth + 1) for each in values)
+
+
+def _put_in(facts: FileFacts, of: ast.expr) -> Iterator[ast.expr]:
+    """What the function puts into a list or dict later, entry by entry."""
+    path, scope = path_of(of), facts.scope_of(of)
+    for at in scope.nodes(ast.Assign):
+        if any(isinstance(each, ast.Subscript) and path_of(each.value) == path for each in at.targets):
+            yield at.value
+    for call in scope.nodes(ast.Call):
+        if path_of(method_call(call, "append", "update", "setdefault", "insert")) == path:
+            yield from call.args[-1:]
+            yield from (each.value for each in call.keywords)
 
 
 def _annotated(facts: FileFacts, annotation: ast.expr | None, *, is_entry: bool = False) -> Definition | None:

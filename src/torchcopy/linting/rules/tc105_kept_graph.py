@@ -98,7 +98,12 @@ def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
         branches = source.values if isinstance(source, ast.BoolOp) else branches
         if any(isinstance(one, ast.Constant) for one in branches):
             return True
-        if isinstance(each.source, ast.Call) and (found := facts.definition(each.source.func)) is not None:
+        if isinstance(each.source, ast.Call):
+            found = facts.definition(each.source.func)
+            if found is None:
+                if each.part is not None and each not in losses_of(facts, facts.scope_of(kept.node)).backwards:
+                    return True  # a part of what an unknown function gives
+                continue
             if not found.scope.is_function or not found.scope.body:
                 continue
             parts = losses_of(found.facts, found.scope).returned

@@ -42,7 +42,8 @@ def _calls(facts: FileFacts, scope: Scope) -> Iterator[tuple[Losses, ast.Call]]:
             if owner is not None:
                 is_it = caller.owner in kin and path_of(call.func) == f"{caller.self_name}.{scope.name}"
             else:
-                is_it = each is facts and isinstance(call.func, ast.Name)
+                found = facts.definition(call.func) if each is facts else None
+                is_it = found is not None and found.scope is scope
             if is_it and caller is not scope and caller.body and called_name(call) == scope.name:
                 yield losses_of(each, caller), call
 

@@ -26,7 +26,9 @@ _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
 _GIVES_LOSS = re.compile(r"(^|_)(loss|criterion)(_fn|_func|_function)?\d?$")
 _FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
-_REPORTED = re.compile(r"item|log|dict|stat|val|info|metric|detach|meter|total|running")
+_IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
+    r"^((?!item|log|dict|stat|val|num|count|acc|total|running)[a-z0-9]+_)*(loss|kl|kld|kl_div|nll|elbo)$"
+)
 
 
 def hot_values(losses: Losses, depth: int = 0) -> set[Value]:
@@ -127,7 +129,7 @@ def _made_beside(losses: Losses, hot: set[Value], depth: int) -> set[Value]:
 
 def _is_of_forward(facts: FileFacts, call: ast.Call, place: str) -> bool:
     """Whether a part of what a model gave is a loss as well, and by its name no number for a report."""
-    if facts.definition(call.func) is not None or _REPORTED.search(place.lower()):
+    if facts.definition(call.func) is not None or not _IS_LOSS.search(place.lower()):
         return False
     if class_of(facts, call.func) is not None:
         return False  # its `forward` is asked

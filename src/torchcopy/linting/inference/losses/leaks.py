@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _DEEPEST = 3  # calls of calls
+_READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 
 
 def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, given: Value | None = None) -> bool:
@@ -42,6 +43,8 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
     if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
         return False
     if _is_put_in_array(facts, kept.statement) or _is_another_way(facts, losses, kept.statement):
+        return False
+    if losses.is_for_caller and _is_used_up(facts, scope, root):
         return False
     if _is_bounded(facts, losses, root) or _is_in_evaluation(facts, kept.statement):
         return False
@@ -102,6 +105,27 @@ def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:
     return False
 
 
+def _is_used_up(facts: FileFacts, scope: Scope, root: str) -> bool:
+    """Whether other methods empty the attribute that keeps losses, or compute with what it holds."""
+    name = root.partition(".")[2]
+    methods = [each for each in (scope.owner.inner if scope.owner is not None else ()) if each.self_name]
+    for method in methods:
+        place = f"{method.self_name}.{name}"
+        for node in method.nodes(ast.Attribute):
+            above = facts.parent(node)
+            if path_of(node) != place or (method is scope and isinstance(above, ast.Attribute)):
+                continue
+            if type(node.ctx) is ast.Store and method.name != "__init__":
+                return True
+            is_computed = isinstance(above, ast.Call) and called_name(above) not in _READS
+            is_emptied = isinstance(above, ast.Attribute) and above.attr in ("clear", "pop", "popleft")
+            if is_computed or is_emptied or isinstance(above, ast.For | ast.comprehension | ast.Delete):
+                return True
+            if isinstance(above, ast.Subscript) and type(above.ctx) is ast.Del:
+                return True
+    return False
+
+
 def _is_in_evaluation(facts: FileFacts, node: ast.AST) -> bool:
     """Whether a node runs only where a module is not trained: under `if not self.training`."""
     below = node
@@ -143,8 +167,9 @@ def repeats(
     if scope.owns(root):
         return True
     name = root.partition(".")[0]
-    if not kept.is_sum and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
-        return True  # a list or a meter that the caller has, for many calls
+    is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
+    if is_by_call and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
+        return True  # a meter that the caller has, for many calls
     begins = [
         each.node
         for each in scope.bindings.get(name, [])

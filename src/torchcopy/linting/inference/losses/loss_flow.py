@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..flow import Flow
 from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
+from ..objects import is_no_list
 from ..scopes import Scope
 from ..values.elements import container_of
 from .callers import differentiated_parts
@@ -113,6 +114,8 @@ class Losses(Flow[Value]):
         self.backward_places: set[str] = set()
         self.backward_loops: set[Loop] = set()
         self.summed_elsewhere: set[Value] = set()  # differentiated behind the loop that made them
+        self.is_for_caller = False
+        """What is differentiated is so by a caller alone."""
         self.summed: set[Value] = set()
         """Dicts whose values are added up."""
         self.kept: dict[ast.expr, KeptValue] = {}
@@ -187,18 +190,7 @@ class Losses(Flow[Value]):
         """Whether a call is `losses.append(loss)` or the like, not a method of that name of a class."""
         name = called_name(call)
         is_one = isinstance(call.func, ast.Attribute) and len(call.args) == (2 if name == "insert" else 1)
-        return is_one and name in _KEEPERS and not self._is_no_list(call.func.value)  # type: ignore[attr-defined]
-
-    def _is_no_list(self, node: ast.expr) -> bool:
-        """Whether a place is an imported module, or an object of a class whose `add` is not known."""
-        bound = self.facts.bindings(node) if isinstance(node, ast.Name) else []
-        if isinstance(node, ast.Attribute):
-            bound = self.facts.attribute_bindings(node)
-        made = [each.value for each in bound if isinstance(each.value, ast.Call)]
-        is_made = bool(made) and len(made) == len(bound)
-        return bool(self.facts.resolve(node)) or (
-            is_made and all(called_name(each).lstrip("_")[:1].isupper() for each in made)
-        )
+        return is_one and name in _KEEPERS and not is_no_list(self.facts, call.func.value)  # type: ignore[attr-defined]
 
     def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
         entries = [each for _, each in _entries(argument)] if isinstance(argument, ast.Dict) else []
@@ -220,7 +212,8 @@ class Losses(Flow[Value]):
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
         driver = (path_of(of) or "").lower().rpartition(".")[2]
-        given = path_of(call.args[0]) if len(call.args) == 1 and driver else None
+        is_known = not self.facts.is_of_torch or self.facts.definition(call.func) is not None
+        given = path_of(call.args[0]) if len(call.args) == 1 and driver and not is_known else None
         is_told = given is not None and is_loss_like(given) and not is_loss_like(driver)  # `model.backward(loss)`
         if called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS) or is_told:
             of = call.args[0] if call.args else None
@@ -509,5 +502,7 @@ def losses_of(facts: FileFacts, scope: Scope) -> Losses:
         if is_training_step(facts, scope):
             losses.differentiate_returned({None, "loss"})
         elif any(scope.owns(each.keeper) for each in losses.kept.values()) and not losses.backwards:
-            losses.differentiate_returned(differentiated_parts(facts, scope))
+            parts = differentiated_parts(facts, scope)
+            losses.differentiate_returned(parts)
+            losses.is_for_caller = bool(parts)
     return known[scope]

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import names_in
+from ..nodes import names_in, path_of, walk
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
+    from .kept_states import Kept
 
 
 def is_in_one_round(facts: FileFacts, node: ast.AST) -> bool:
@@ -44,6 +45,19 @@ def is_of_each_round(facts: FileFacts, target: ast.expr) -> bool:
         return False
     counters = {name for loop in facts.loops(target) if isinstance(loop, ast.For) for name in _counters(loop)}
     return any(each.id in counters for each in names_in(target.slice))
+
+
+def is_one_of_each_round(facts: FileFacts, kept: Kept, call: ast.Call) -> bool:
+    """Whether a loop goes through models, keeps the state of each, and what trains in it is for one of them."""
+    container, _, _ = kept.module.partition("[*]")
+    if container == kept.module:
+        return False
+    around = facts.loops(call)
+    return any(
+        loop in around and any(path_of(each) == container for each in walk(loop.iter))
+        for loop in facts.loops(kept.call)
+        if isinstance(loop, ast.For)
+    )
 
 
 def is_at_times(facts: FileFacts, node: ast.AST, later: ast.AST) -> bool:

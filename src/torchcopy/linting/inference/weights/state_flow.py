@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 
 from ..flow import Flow
 from ..nodes import arguments, called_name, keyword, method_call, path_of, strip_calls, walk
+from ..objects import is_no_list
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF
 from .comparisons import met, origins
 from .kept_states import Kept, behind_copies, is_copy, kept_in, thing_of
 from .places import bound_places, copied_entry, entry_path, in_container, is_in, is_same_object, loaded_by
 from .purpose import goes_into_another, is_copied_next, is_replaced, is_reset_in_loop
-from .rounds import is_in_last_round, is_of_each_round
+from .rounds import is_in_last_round, is_of_each_round, is_one_of_each_round
 from .training import module_path, place_behind, updates
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
-_CONTAINERS = ("append", "add", "appendleft", "put", "push")
+_CONTAINERS = ("append", "add", "appendleft", "put")
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _FILLS = ("load", "async_load", "load_state_dict")
@@ -115,6 +116,8 @@ class KeptStates(Flow[State]):
             case ast.Delete(targets=targets):
                 for gone in targets:
                     facts = self._stored(gone, facts)
+                    if isinstance(gone, ast.Subscript):
+                        facts = self._without(entry_path(gone), facts)
             case ast.Return(value=value) if value is not None:
                 self._read_whole(value, node, "returned", facts)
             case ast.Name() | ast.Tuple() | ast.List() | ast.Attribute() | ast.withitem():
@@ -231,7 +234,8 @@ class KeptStates(Flow[State]):
                     self._report(state, call, "loaded")
         base = path_of(receiver) if receiver is not None else None
         if name in _CONTAINERS and base is not None and len(call.args) == 1:
-            return self._listed(base, call.args[0], facts)
+            is_list = receiver is not None and not is_no_list(self.facts, receiver)
+            return self._listed(base, call.args[0], facts) if is_list else facts
         if name in _CHANGES_DICT and base is not None:
             facts = frozenset(each for each in facts if each.place != base)
             if name == "clear":
@@ -257,7 +261,7 @@ class KeptStates(Flow[State]):
         """After each round of a training has put its state beside those of the rounds before: all are one."""
         for each in made:
             before = dataclasses.replace(each, is_trained=True)
-            if not each.kept.alias and before in facts:
+            if "[*]" not in each.kept.module and before in facts:  # else each round has a model of its own
                 self.found.setdefault(each.kept.call, (each.kept, at, "kept beside the next one"))
 
     def _filled(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
@@ -288,7 +292,9 @@ class KeptStates(Flow[State]):
         if trained:
             self.training_lines.add(call.lineno)
             facts = frozenset(
-                dataclasses.replace(each, is_trained=True) if each.kept.module in trained else each
+                dataclasses.replace(each, is_trained=True)
+                if each.kept.module in trained and not is_one_of_each_round(self.facts, each.kept, call)
+                else each
                 for each in facts
             )
         if TRAINED not in facts and self._steps(call):
@@ -380,7 +386,7 @@ class KeptStates(Flow[State]):
         return any(
             is_in(place, each) and ("." in each or not place.startswith(f"{each}."))
             for each in self.refilled
-            if each != path
+            if each != path or each == place
         )
 
     def _compared(self, old: ast.expr, new: ast.expr, at: ast.AST, facts: frozenset[State]) -> None:

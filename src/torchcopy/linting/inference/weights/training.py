@@ -74,15 +74,23 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return is_optimizer_step(facts, call) and _may_train(facts, call, module)
     if name in ("load_state_dict", "state_dict", "backward", "zero_grad", "eval", "parameters"):
         return False
+    found = facts.definition(call.func)
     if _LOADS.search(name) and (call.args or call.keywords):
-        return _is_given(call, module)
+        return _is_given(call, module) and (found is None or _loads_weights(found.scope))
     if _only_evaluates(facts, call):
         return False
-    found = facts.definition(call.func)
     trains = found is not None and found.scope.is_function and facts.summary(found).steps
     if not trains and not name.lstrip("_")[:1].isupper():  # a class does not train
         trains = _sounds_like_training(call, name, found is not None)
     return trains and _may_concern(facts, call, module)
+
+
+def _loads_weights(function: Scope) -> bool:
+    """Whether a function that is named so loads into a module, or gives it to one that does."""
+    return any(
+        "load_state_dict" in (name := called_name(each)) or (name != "load" and _LOADS.search(name))
+        for each in function.nodes(ast.Call)
+    )
 
 
 def _is_given(call: ast.Call, module: str) -> bool:
