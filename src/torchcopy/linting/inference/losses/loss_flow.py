@@ -29,7 +29,7 @@ _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd opt
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft", "insert")
 _TAKES_OLDEST = ("pop", "popleft")
-_WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha|gamma)s?$")
+_WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha|gamma)s?$|approx_?kl$")
 LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective|diverg|elbo|entropy")
 
 
@@ -89,7 +89,7 @@ class Given:
 
 
 def is_loss_like(place: str) -> bool:
-    """Whether a place is named as a loss, and not as the weight of one."""
+    """Whether a place is named as a loss, and not as the weight of one, or as a measure of the step."""
     lower = place.lower()
     return LOSS_LIKE.search(lower) is not None and _WEIGHTS.search(lower) is None
 
