@@ -170,10 +170,12 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
 
 
 def _makes_copies(function: Scope) -> bool:
-    """Whether a function is there to copy what it is given, though it may give something back as it is."""
-    return "copy" in function.name or any(
-        called_name(each) in ("clone", "deepcopy") for each in function.nodes(ast.Call)
-    )
+    """Whether a function is there to copy or convert what it is given, though it gives other things back as they are.
+
+    So does one that calls itself, for the parts.
+    """
+    copying = ("clone", "deepcopy", function.name)
+    return "copy" in function.name or any(called_name(each) in copying for each in function.nodes(ast.Call))
 
 
 def _returned_by(function: Definition, depth: int) -> list[Kept]:
