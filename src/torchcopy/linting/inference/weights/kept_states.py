@@ -170,7 +170,7 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
 
 
 def _makes_copies(function: Scope) -> bool:
-    """Whether a function is there to copy or convert what it is given, though it gives other things back as they are.
+    """Whether a function is there to copy or convert what it is given, though it gives the rest back as it is.
 
     So does one that calls itself, for the parts.
     """
