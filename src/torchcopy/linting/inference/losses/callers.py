@@ -7,13 +7,13 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of
+from ..nodes import path_of
 from ..scopes import Scope
 from ..summaries import bases_of
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .loss_flow import Losses, Value
+    from .loss_flow import Losses
 
 _MOST_CALLS = 10
 
@@ -22,7 +22,7 @@ def differentiated_parts(facts: FileFacts, scope: Scope) -> set[int | str | None
     """Which parts of what a function returns have `backward()` called on them by a caller; `None` for the whole."""
     found: set[int | str | None] = set()
     for losses, call in itertools.islice(_calls(facts, scope), _MOST_CALLS):
-        found |= {each.part for each in _needed_here(losses) if each.source is call}
+        found |= {each.part for each in losses.backwards | losses.parts_of(losses.backwards) if each.source is call}
     return found
 
 
@@ -44,16 +44,5 @@ def _calls(facts: FileFacts, scope: Scope) -> Iterator[tuple[Losses, ast.Call]]:
             else:
                 found = facts.definition(call.func) if each is facts else None
                 is_it = found is not None and found.scope is scope
-            if is_it and caller is not scope and caller.body and called_name(call) == scope.name:
+            if is_it and caller is not scope and caller.body:
                 yield losses_of(each, caller), call
-
-
-def _needed_here(losses: Losses) -> set[Value]:
-    """What is differentiated in a function, and what that was made of there."""
-    needed = set(losses.backwards)
-    waiting = [*losses.backwards]
-    while waiting:
-        more = losses.parts.get(waiting.pop(), set()) - needed
-        needed |= more
-        waiting += more
-    return needed

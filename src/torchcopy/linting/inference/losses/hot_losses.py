@@ -16,7 +16,8 @@ from ..objects import class_of
 from ..scopes import Scope
 from ..summaries import Definition, find_method, matched_arguments
 from ..values.kinds import UNKNOWN, Kind
-from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Value, is_loss_like, losses_of, place_of
+from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Value, is_loss_like, losses_of
+from .loss_places import place_of
 from .loss_terms import detaches, is_detached_itself
 
 if TYPE_CHECKING:
@@ -40,17 +41,10 @@ def hot_values(losses: Losses, depth: int = 0) -> set[Value]:
 
 def needed_values(losses: Losses) -> set[Value]:
     """What the values that are differentiated were made of, and those that a called function differentiates."""
-    if losses.needed is not None:
-        return losses.needed
-    elsewhere = [*_differentiated_elsewhere(losses, 1)]
-    needed: set[Value] = set(elsewhere)
-    waiting = [*losses.backwards, *elsewhere]
-    while waiting:
-        more = losses.parts.get(waiting.pop(), set()) - needed
-        needed |= more
-        waiting += more
-    losses.needed = needed
-    return needed
+    if losses.needed is None:
+        elsewhere = {*_differentiated_elsewhere(losses, 1)}
+        losses.needed = elsewhere | losses.parts_of(losses.backwards | elsewhere)
+    return losses.needed
 
 
 def _work_out(losses: Losses, depth: int) -> set[Value]:
@@ -171,9 +165,9 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     is_renamed = part.source is None or (made_of and path_of(part.source) is not None)
     if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
         return any(may_hang(losses, each, depth + 1) for each in made_of)
-    source = (
-        part.source.body if isinstance(part.source, ast.IfExp) else part.source
-    )  # `f(x) if x is not None else 0`
+    source = part.source
+    if isinstance(source, ast.IfExp):  # `f(x) if x is not None else 0`
+        source = source.body
     is_named = is_loss_like(part.place) or (isinstance(source, ast.Call) and _is_of_loss(source))
     if not isinstance(source, ast.Call | ast.BinOp) or not is_named:
         kind = losses.facts.kind_of(part.source)

@@ -9,7 +9,7 @@ import ast
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
@@ -19,7 +19,8 @@ from ..scopes import Scope
 from ..values.elements import container_of
 from .callers import differentiated_parts
 from .lightning import is_training_step
-from .loss_terms import detaches, shown, terms
+from .loss_places import is_of_before, list_of, place_of
+from .loss_terms import detaches, entries_of, shown, summed_dict, terms
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -94,15 +95,6 @@ def is_loss_like(place: str) -> bool:
     return LOSS_LIKE.search(lower) is not None and _WEIGHTS.search(lower) is None
 
 
-def place_of(node: ast.AST | None) -> str | None:
-    """As `path_of`, and for an entry whose key is a place: `out[self.metric]`."""
-    path = path_of(node)
-    if path is None and isinstance(node, ast.Subscript):
-        of, key = place_of(node.value), path_of(node.slice)
-        return None if of is None or key is None else f"{of}[{key}]"
-    return path
-
-
 class Losses(Flow[Value]):
     """Follows the bindings of one function to `backward()` and to what keeps them."""
 
@@ -154,7 +146,7 @@ class Losses(Flow[Value]):
                 for index, part in enumerate(parts):
                     at = index if isinstance(value, ast.Tuple) else None
                     self.returned.append((at, self._values(part, facts)))
-                for key, entry in _entries(value):
+                for key, entry in entries_of(value):
                     self.returned.append((key, self._values(entry, facts)))
             case ast.withitem(context_expr=ast.Call() as scaled, optional_vars=ast.Name() as target) if (
                 called_name(scaled) in _SCALES and scaled.args
@@ -179,7 +171,7 @@ class Losses(Flow[Value]):
         elif name == "add_" and len(call.args) == 1 and (keeper := place_of(getattr(call.func, "value", None))):
             self._keep(call.args[0], call, keeper, True, facts)
         elif self._is_put_in_list(call):
-            keeper = _list_of(call.func.value)  # type: ignore[attr-defined]
+            keeper = list_of(call.func.value)  # type: ignore[attr-defined]
             for kept in shown(call.args[-1]) if keeper is not None else ():
                 self._keep(kept, call, keeper or "", False, facts)
         elif isinstance(call.func, ast.Name | ast.Attribute):
@@ -193,7 +185,7 @@ class Losses(Flow[Value]):
         return is_one and name in _KEEPERS and not is_no_list(self.facts, call.func.value)  # type: ignore[attr-defined]
 
     def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
-        entries = [each for _, each in _entries(argument)] if isinstance(argument, ast.Dict) else []
+        entries = [each for _, each in entries_of(argument)] if isinstance(argument, ast.Dict) else []
         if isinstance(argument, ast.Name):
             entries = [
                 each.source
@@ -212,10 +204,8 @@ class Losses(Flow[Value]):
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
         driver = (path_of(of) or "").lower().rpartition(".")[2]
-        is_known = not self.facts.is_of_torch or self.facts.definition(call.func) is not None
-        given = path_of(call.args[0]) if len(call.args) == 1 and driver and not is_known else None
-        is_told = given is not None and is_loss_like(given) and not is_loss_like(driver)  # `model.backward(loss)`
-        if called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS) or is_told:
+        is_driver = called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS)
+        if is_driver or self._is_given_to_model(call, driver):
             of = call.args[0] if call.args else None
         elif call.args or keyword(call, "gradient") is not None:
             return  # with a given gradient: no loss
@@ -247,6 +237,13 @@ class Losses(Flow[Value]):
             if len(places) == 1 or (places and isinstance(of, ast.BinOp) and isinstance(of.op, ast.Div | ast.Mult)):
                 self.backwards |= self._values(places[0], facts)
 
+    def _is_given_to_model(self, call: ast.Call, receiver: str) -> bool:
+        """Whether a loss is given to what is no loss, as in `model.backward(loss)` of a library around PyTorch."""
+        given = path_of(call.args[0]) if len(call.args) == 1 and receiver else None
+        if given is None or not is_loss_like(given) or is_loss_like(receiver):
+            return False
+        return self.facts.is_of_torch and self.facts.definition(call.func) is None
+
     def _keep(self, node: ast.expr, at: ast.AST, keeper: str, is_sum: bool, facts: frozenset[Value]) -> None:
         values = self._values(node, facts)
         if values and not self._is_callable(at):
@@ -273,17 +270,17 @@ class Losses(Flow[Value]):
         if place is None:
             return facts
         for term in terms(value):
-            if _is_of_before(term, place) and term is not value:
+            if is_of_before(term, place) and term is not value:
                 for other in terms(value):
                     if isinstance(other, ast.List | ast.Tuple):  # `losses = losses + [loss]`
                         for each in other.elts:
                             self._keep(each, at, place, False, facts)
-                    elif not _is_of_before(other, place):
+                    elif not is_of_before(other, place):
                         self._keep(other, at, place, True, facts)
         made = self._part_of_call(place, at, value, facts) or Value(place, at, value)
         self._relate(made, value, facts)
         bound = self._rebound(place, made, facts)
-        for key, entry in _entries(value) if isinstance(value, ast.Dict) else ():
+        for key, entry in entries_of(value) if isinstance(value, ast.Dict) else ():
             inside = Value(f"{place}[{key!r}]", at, entry)
             self._relate(inside, entry, facts)
             bound |= {inside}
@@ -349,7 +346,7 @@ class Losses(Flow[Value]):
         for each in given:
             self.parts.setdefault(made, set()).update(self._values(each, facts))
         for term in terms(value):
-            summed = path_of(_summed(term))
+            summed = path_of(summed_dict(term))
             if summed is not None:  # the losses of a dict
                 whole = {each for each in facts if each.place == summed}
                 self.parts.setdefault(made, set()).update(whole)
@@ -404,6 +401,16 @@ class Losses(Flow[Value]):
             found |= {each for each in known if each.source in calls}
         return found
 
+    def parts_of(self, values: Iterable[Value]) -> set[Value]:
+        """All that some values were made of, and what that was made of."""
+        found: set[Value] = set()
+        waiting = [*values]
+        while waiting:
+            more = self.parts.get(waiting.pop(), set()) - found
+            found |= more
+            waiting += more
+        return found
+
     def differentiate_returned(self, parts: set[int | str | None]) -> None:
         """Takes in that some parts of what the function returns are differentiated by its caller."""
         self.backwards |= {each for part, values in self.returned if part in parts for each in values}
@@ -427,52 +434,6 @@ class Losses(Flow[Value]):
     def is_differentiated(self, place: str) -> bool:
         """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
         return place in differentiated_attributes(self.facts, self.scope)
-
-
-def _list_of(node: ast.expr) -> str | None:
-    """The place of a list: `losses`, and `losses[name]` of `losses.setdefault(name, [])`."""
-    of = method_call(node, "setdefault")
-    if of is not None and isinstance(node, ast.Call) and node.args:
-        path = place_of(of)
-        return None if path is None else f"{path}[{ast.unparse(node.args[0])}]"
-    return place_of(node)
-
-
-def _is_of_before(node: ast.expr, place: str) -> bool:
-    """Whether an expression is what a place held before: `total`, or `total.get(name, 0)` for `total[name]`."""
-    of = method_call(node, "get")
-    if of is not None and isinstance(node, ast.Call) and node.args:
-        return f"{place_of(of)}[{ast.unparse(node.args[0])}]" == place
-    return place_of(node) == place
-
-
-def _summed(node: ast.expr) -> ast.expr | None:
-    """The dict whose values are added up: of `sum(losses.values())`, `sum(v for v in losses.values())`."""
-    match node:
-        case ast.Call(args=[given, *_]) if called_name(node) in ("sum", "fsum", "stack"):
-            if isinstance(given, ast.Call) and called_name(given) in ("list", "tuple") and given.args:
-                given = given.args[0]
-            if isinstance(given, ast.GeneratorExp | ast.ListComp) and len(given.generators) == 1:
-                loop = given.generators[0]
-                if isinstance(given.elt, ast.Subscript) and isinstance(given.elt.slice, ast.Name):
-                    return given.elt.value  # `sum(losses[name] for name in names)`
-                if isinstance(given.elt, ast.Name) and isinstance(loop.target, ast.Name):
-                    given = loop.iter if given.elt.id == loop.target.id else given
-            return method_call(given, "values")
-    return None
-
-
-def _entries(value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """The entries of a dict that is written there, and what is given to a constructor, by their names."""
-    match value:
-        case ast.Dict(keys=keys, values=values):
-            for key, each in zip(keys, values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    yield key.value, each
-        case ast.Call(keywords=given) if called_name(value)[:1].isupper() or called_name(value) == "dict":
-            for word in given:
-                if word.arg is not None:
-                    yield word.arg, word.value
 
 
 def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..nodes import called_name
+from ..nodes import called_name, method_call
 
 _LIKE_ITSELF = frozenset(
     "mean sum clone to cpu cuda float double half view reshape squeeze unsqueeze abs sqrt log exp div mul add sub "
@@ -75,3 +75,32 @@ def shown(node: ast.expr) -> list[ast.expr]:
         case ast.BinOp() | ast.Call():  # also `[loss, penalty] + [v for v in values]`
             return [one for term in terms(node) for one in (shown(term) if isinstance(term, ast.List) else [term])]
     return [node]
+
+
+def summed_dict(node: ast.expr) -> ast.expr | None:
+    """The dict whose values are added up: of `sum(losses.values())`, `sum(v for v in losses.values())`."""
+    match node:
+        case ast.Call(args=[given, *_]) if called_name(node) in ("sum", "fsum", "stack"):
+            if isinstance(given, ast.Call) and called_name(given) in ("list", "tuple") and given.args:
+                given = given.args[0]
+            if isinstance(given, ast.GeneratorExp | ast.ListComp) and len(given.generators) == 1:
+                loop = given.generators[0]
+                if isinstance(given.elt, ast.Subscript) and isinstance(given.elt.slice, ast.Name):
+                    return given.elt.value  # `sum(losses[name] for name in names)`
+                if isinstance(given.elt, ast.Name) and isinstance(loop.target, ast.Name):
+                    given = loop.iter if given.elt.id == loop.target.id else given
+            return method_call(given, "values")
+    return None
+
+
+def entries_of(value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The entries of a dict that is written there, and what is given to a constructor, by their names."""
+    match value:
+        case ast.Dict(keys=keys, values=values):
+            for key, each in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, each
+        case ast.Call(keywords=given) if called_name(value)[:1].isupper() or called_name(value) == "dict":
+            for word in given:
+                if word.arg is not None:
+                    yield word.arg, word.value

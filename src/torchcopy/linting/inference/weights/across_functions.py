@@ -46,7 +46,7 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
                         for user, use in (*uses, *more)
                         if _is_used(facts, flow, keeper, state, user, use)
                     )
-            elif (outer := _outer_names(keeper, state)) is not None:
+            elif (outer := _outer_scope(keeper, state)) is not None:
                 yield from ((state, use) for user, use in uses if _is_used_outside(facts, state, outer, user, use))
             elif _is_left_in_given_object(keeper, state):
                 yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
@@ -147,7 +147,7 @@ def _is_made_of(facts: FileFacts, user: Scope, place: str, owner: Scope | None) 
     return any(each is not None and each.scope is owner for each in found)
 
 
-def _outer_names(keeper: Scope, state: State) -> Scope | None:
+def _outer_scope(keeper: Scope, state: State) -> Scope | None:
     """The scope around a function, or the module, that has the name in which the function leaves a state."""
     name = re.split(r"[.\[]", state.place, maxsplit=1)[0]
     declared = {each for node in keeper.nodes(ast.Global) for each in node.names}
