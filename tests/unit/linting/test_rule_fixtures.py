@@ -1,6 +1,11 @@
 """Each rule on its fixtures: see `tests/lint_fixtures.py`. A new rule adds files there and nothing here."""
 
 import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +67,15 @@ def test_each_rule_has_fixtures_on_both_sides(rule):
     bad, good = fixtures.items(rule.CODE)
     assert len(bad) >= 6, sorted(bad)
     assert len(good) >= 6, sorted(good)
+
+
+def test_the_same_is_told_in_each_run():
+    """Of several uses of one state always the same, whatever the order in which sets are gone through."""
+    folder = Path(__file__).parents[2] / "fixtures" / "lint" / "TC101"
+    command = [sys.executable, "-m", "torchcopy", "lint", str(folder), "--no-cache", "--output-format", "json"]
+    runs = [
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=False)
+        for seed in ("1", "2")
+    ]
+    assert json.loads(runs[0].stdout)
+    assert runs[0].stdout == runs[1].stdout

@@ -12,7 +12,7 @@ from ..inference.nodes import called_name, method_call
 from ..inference.scopes import Scope
 from ..inference.weights.across_functions import across_functions, flow_of
 from ..inference.weights.kept_states import Kept, unwrapped
-from ..inference.weights.state_flow import KeptStates
+from ..inference.weights.state_flow import KeptStates, State, Use
 
 CODE = "TC101"
 NEEDS = ("state_dict()", "state_dict(keep_vars")
@@ -28,10 +28,16 @@ def check(facts: FileFacts) -> Iterator[Finding]:
     for flow in flows.values():
         for call, each in flow.found.items():
             found.setdefault(call, (*each, facts.source.path))
-    for state, use in across_functions(facts, flows):
+    across = sorted(across_functions(facts, flows), key=lambda each: _order(facts, *each))
+    for state, use in across:
         found.setdefault(state.kept.call, (state.kept, use.node, use.role, use.path))
     for kept, at, role, path in found.values():
         yield _finding(facts, kept, at, role, path)
+
+
+def _order(facts: FileFacts, state: State, use: Use) -> tuple[bool, str, int, str]:
+    """Which of several uses is told: the first one of this file, in each run."""
+    return use.path != facts.source.path, use.path, getattr(use.node, "lineno", 0), state.kept.module
 
 
 def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str) -> Finding:

@@ -446,7 +446,9 @@ class KeptStates(Flow[State]):
         is_first = not self.facts.loops(state.kept.call)
         if is_first and (is_copied or is_replaced(self.facts, self.scope, state.place)):
             return  # only what it begins with is no copy
-        self.found.setdefault(state.kept.call, (state.kept, at, role))
+        before = self.found.get(state.kept.call)
+        if before is None or (before[1] is at and state.kept.module < before[0].module):  # the same in each run
+            self.found[state.kept.call] = (state.kept, at, role)
 
     def _is_at_once(self, state: State, at: ast.AST) -> bool:
         """Whether a state is read in the round that keeps it, and only an earlier one's was trained over."""
