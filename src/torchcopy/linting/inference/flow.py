@@ -70,7 +70,10 @@ class Flow(Generic[F]):
                     end = _either(end, self._block(case.body, facts))
                 return end
             case ast.Return():
-                self.at_exit |= self.visit(at, facts)
+                facts = self.visit(at, facts)
+                self.at_exit |= facts
+                if self._raised:
+                    self._raised[-1] |= facts  # what is returned is worked out before `finally`
                 return None
             case ast.Raise():
                 self.visit(at, facts)

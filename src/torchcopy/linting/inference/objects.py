@@ -33,7 +33,9 @@ def class_of(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> Definit
             return _class_of_bound(facts, node, facts.bindings(node), depth)
         case ast.Attribute():
             bound = facts.attribute_bindings(node)
-            return _class_of_bound(facts, node, bound, depth) if bound else _class_of_inherited(facts, node, depth)
+            if bound:
+                return _class_of_bound(facts, node, bound, depth)
+            return _class_of_inherited(facts, node, depth) or _class_of_part(facts, node, depth)
         case ast.Subscript(value=of):
             return _class_of_entries(facts, of, depth)
     return None
@@ -102,6 +104,21 @@ def _class_of_inherited(facts: FileFacts, node: ast.Attribute, depth: int) -> De
         if made:
             return _agreed(class_of(base_facts, each, depth + 1) for each in made)
     return None
+
+
+def _class_of_part(facts: FileFacts, node: ast.Attribute, depth: int) -> Definition | None:
+    """Of an attribute of an object of the project: `self.result.losses`."""
+    scope = facts.scope_of(node)
+    if isinstance(node.value, ast.Name) and node.value.id in (scope.self_name, *facts.imports):
+        return None
+    owner = class_of(facts, node.value, depth + 1) if isinstance(node.value, ast.Name | ast.Attribute) else None
+    if owner is None:
+        return None
+    bound = owner.facts.class_attributes(owner.scope).get(node.attr, [])
+    told = next((each.annotation for each in bound if each.annotation is not None), None)
+    if told is not None:
+        return _annotated(owner.facts, told)
+    return _agreed(class_of(owner.facts, each.value, depth + 1) for each in bound)
 
 
 def _class_of_entries(facts: FileFacts, of: ast.expr, depth: int) -> Definition | None:

@@ -10,12 +10,13 @@ from ..scopes import Scope
 from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, needed_values, taken_by
 from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, Value, differentiated_attributes, losses_of
-from .loss_terms import detaches
+from .loss_terms import detaches, shown
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _DEEPEST = 3  # calls of calls
+_NUMBERS = {"int", "float", "bool", "Number", "floating", "ndarray"}
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 
 
@@ -42,7 +43,7 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
     kind = facts.kind_of(kept.node) if not is_given else UNKNOWN
     if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
         return False
-    if _is_put_in_array(facts, kept.statement) or _is_another_way(facts, losses, kept.statement):
+    if _is_told_a_number(facts, kept) or _is_put_in_array(facts, kept.statement) or _is_another_way(facts, losses, kept.statement):
         return False
     if losses.is_for_caller and _is_used_up(facts, scope, root):
         return False
@@ -95,6 +96,25 @@ def _is_another_way(facts: FileFacts, losses: Losses, node: ast.AST) -> bool:
         return False
     ways = [_branches(facts, each, None) for each in losses.backward_calls]
     return bool(ways) and all(any((at, not is_body) in way for at, is_body in taken) for way in ways)
+
+
+def _is_told_a_number(facts: FileFacts, kept: KeptValue) -> bool:
+    """Whether what is kept is a number there, as a test says: under `if isinstance(loss, float)`."""
+    place = path_of(kept.node)
+    for at, is_body in _branches(facts, kept.statement, None):
+        test = at.test
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, is_body = test.operand, not is_body
+        if not isinstance(test, ast.Call) or not test.args or path_of(test.args[0]) != place:
+            continue
+        match called_name(test), test.args:
+            case "isinstance", [_, kinds]:
+                names = {(path_of(each) or "").rpartition(".")[2] for each in shown(kinds)}
+                if (is_body and names <= _NUMBERS) or (not is_body and "Tensor" in names):
+                    return True
+            case "is_tensor" | "hasattr", _ if not is_body:
+                return True
+    return False
 
 
 def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, Definition, find_method, matched_arguments
+from .keepers import kept_parameters
 from .places import entry_path, in_container
 from .training import module_path, place_behind
 
@@ -126,10 +127,18 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
 def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     """What a constructor is given for attributes of its object: by keyword, or in the order of a dataclass."""
     found = facts.definition(call.func)
-    if found is not None and find_method(found.facts, found.scope, "__init__") is None:
+    made_by = find_method(found.facts, found.scope, "__init__") if found is not None else None
+    if found is not None and made_by is None:
         fields = [each.target.id for each in found.scope.nodes(ast.AnnAssign) if isinstance(each.target, ast.Name)]
         yield from zip(fields, call.args, strict=False)
-    yield from ((each.arg, each.value) for each in call.keywords if each.arg)
+    if made_by is None:
+        yield from ((each.arg, each.value) for each in call.keywords if each.arg)
+        return
+    given: dict[str, ast.expr] = {each.arg: each.value for each in call.keywords if each.arg}
+    given |= zip((each.arg for each in made_by.scope.parameters[1:]), call.args, strict=False)
+    for attribute, kept, _ in kept_parameters(made_by):
+        if kept.alias in given:
+            yield f"{attribute[1:]}{kept.suffix}", given[kept.alias]
 
 
 def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
@@ -420,14 +429,3 @@ def is_module(facts: FileFacts, node: ast.expr, path: str) -> bool:
     if _NEITHER.search(last) or _OPTIMIZERS.search(last) or path == "self":
         return False
     return bool(_MODULES.search(last)) and _is_used_as_module(facts, path)
-
-
-def behind_copies(facts: FileFacts, node: ast.expr) -> ast.expr:
-    """What is loaded, behind copies that come too late."""
-    while True:
-        inner = unwrapped(facts, node)
-        if inner is None and isinstance(node, ast.Call) and called_name(node) == "deepcopy" and node.args:
-            inner = node.args[0]
-        if inner is None:
-            return node
-        node = inner

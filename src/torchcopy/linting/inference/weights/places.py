@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, method_call, path_of, root_of, strip_calls
+from ..nodes import called_name, path_of, root_of, strip_calls
 from ..scopes import Scope
-from ..summaries import GIVES_ITSELF, matched_arguments
+from ..summaries import GIVES_ITSELF
 from ..values.elements import container_of
 
 if TYPE_CHECKING:
@@ -70,41 +69,3 @@ def copied_entry(facts: FileFacts, target: ast.expr, value: ast.expr) -> ast.exp
         return container_of(facts, entry)
     is_same = isinstance(entry, ast.Subscript) and ast.dump(entry.slice) == ast.dump(target.slice)
     return entry.value if is_same else None  # type: ignore[attr-defined]
-
-
-def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
-    """The places of the caller that a function of the project is given and loads, and into which module."""
-    found = facts.definition(call.func)
-    if found is None or not found.scope.is_function:
-        return
-    given = {
-        parameter.arg: path for parameter, each in matched_arguments(call, found.scope) if (path := path_of(each))
-    }
-    for inner in found.scope.nodes(ast.Call):
-        loaded = next(iter(arguments(inner)), None)
-        into = path_of(method_call(inner, "load_state_dict"))
-        if loaded is None or into is None:
-            continue
-        written = path_of(loaded) if not isinstance(loaded, ast.Name) else _entry_behind(found.scope, loaded)
-        state, module = (_as_given(found.scope, given, each) for each in (written, into))
-        if state is not None and module is not None:
-            yield state, module
-
-
-def _entry_behind(function: Scope, name: ast.Name) -> str:
-    """What a name of a function is bound to, if that is one entry: `state['encoder']` of `state.get("encoder")`."""
-    bound = [each.value for each in function.bindings.get(name.id, []) if each.how == "value"]
-    match bound:
-        case [ast.Call(func=ast.Attribute(value=of, attr="get"), args=[ast.Constant(value=key), *_])]:
-            return f"{path_of(of)}[{key!r}]"
-        case [ast.Subscript() as entry]:
-            return path_of(entry) or name.id
-    return name.id
-
-
-def _as_given(function: Scope, given: dict[str, str], path: str | None) -> str | None:
-    """How the caller writes a place that begins with a parameter, if that is bound to nothing else."""
-    root = re.split(r"[.\[]", path or "", maxsplit=1)[0]
-    if path is None or root not in given or len(function.bindings.get(root, [])) != 1:
-        return None
-    return f"{given[root]}{path[len(root) :]}"

@@ -73,6 +73,23 @@ def is_at_times(facts: FileFacts, node: ast.AST, later: ast.AST) -> bool:
     return False
 
 
+def is_other_branch(facts: FileFacts, one: ast.AST, other: ast.AST) -> bool:
+    """Whether two nodes are in different branches of one `if`, so that only one of them runs."""
+    below: dict[ast.AST, ast.AST] = {}
+    at = one
+    for above in facts.above(one):
+        below[above] = at
+        at = above
+    at = other
+    for above in facts.above(other):
+        if above in below:
+            first = below[above]
+            both = isinstance(above, ast.If) and above.test is not first and above.test is not at
+            return both and (first in above.body) != (at in above.body)  # type: ignore[attr-defined]
+        at = above
+    return False
+
+
 def _counters(loop: ast.For) -> set[str]:
     return {each.id for each in names_in(loop.target)}
 

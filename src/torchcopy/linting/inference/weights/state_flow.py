@@ -17,16 +17,18 @@ from ..objects import is_no_list
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF
 from .comparisons import met, origins
-from .kept_states import Kept, behind_copies, is_copy, kept_in, thing_of
-from .places import bound_places, copied_entry, entry_path, in_container, is_in, is_same_object, loaded_by
+from .keepers import kept_by_method
+from .kept_states import Kept, is_copy, kept_in, thing_of
+from .loads import behind_copies, loaded_by
+from .places import bound_places, copied_entry, entry_path, in_container, is_in, is_same_object
 from .purpose import goes_into_another, is_copied_next, is_replaced, is_reset_in_loop
-from .rounds import is_in_last_round, is_of_each_round, is_one_of_each_round
+from .rounds import is_in_last_round, is_of_each_round, is_one_of_each_round, is_other_branch
+from .threads import SAVES, handed_to_saver
 from .training import module_path, place_behind, updates
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-_SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
 _CONTAINERS = ("append", "add", "appendleft", "put")
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
@@ -80,7 +82,8 @@ class KeptStates(Flow[State]):
         self.found: dict[ast.expr, tuple[Kept, ast.AST, str]] = {}
         self.unknown_uses: list[Use] = []
         self.rebound: dict[str, set[str]] = {}
-        self.refilled: set[str] = set()
+        self.refilled: dict[str, list[ast.AST]] = {}
+        """Places that the function gives a value, and where."""
         self.written_through: set[str] = set()
         """Places of states whose entries are written in place: on purpose."""
         self.entered: dict[str, int] = {}
@@ -118,11 +121,18 @@ class KeptStates(Flow[State]):
                     facts = self._stored(gone, facts)
                     if isinstance(gone, ast.Subscript):
                         facts = self._without(entry_path(gone), facts)
+            case ast.Expr(value=ast.Yield()) if self._is_entered_and_left():
+                facts = frozenset(dataclasses.replace(each, is_trained=bool(each.place)) for each in facts)
             case ast.Return(value=value) if value is not None:
                 self._read_whole(value, node, "returned", facts)
             case ast.Name() | ast.Tuple() | ast.List() | ast.Attribute() | ast.withitem():
                 facts = self._targets(node, facts)
         return facts
+
+    def _is_entered_and_left(self) -> bool:
+        """Whether the function is a context manager, in which its caller trains at the `yield`."""
+        made_by = getattr(self.scope.node, "decorator_list", ())
+        return any((path_of(each) or "").endswith("contextmanager") for each in made_by)
 
     def _targets(self, node: ast.AST, facts: frozenset[State]) -> frozenset[State]:
         target = node.optional_vars if isinstance(node, ast.withitem) else node
@@ -144,7 +154,7 @@ class KeptStates(Flow[State]):
             if not part and self._is_of_self(value):
                 self.rebound.pop(path, None)  # another name of what the object holds
             if not isinstance(value, ast.Constant | ast.Dict | ast.List) or states:  # `None` or `{}` begins one
-                self.refilled.add(path.removesuffix("[*]"))
+                self.refilled.setdefault(path.removesuffix("[*]"), []).append(target)
             if is_copy(value):
                 self.copied.add(path)
             inside = [each for each in states if each.place.startswith(part)]
@@ -224,10 +234,13 @@ class KeptStates(Flow[State]):
             return self._filled(call, facts)
         if "load_state_dict" in name or "model_state_dict" in name:
             return self._loaded(call, receiver, facts)
-        if name in _SAVES and not (name == "save" and receiver is None):
+        if name in SAVES and not (name == "save" and receiver is None):
             for each in arguments(call):
                 self._read_whole(each, call, "saved", facts)
             return facts
+        for each in handed_to_saver(self.facts, self.scope, call):
+            self._saved_meanwhile(each, call, facts)
+        facts = self._kept_by_object(call, facts)
         for place, module in loaded_by(self.facts, call) if facts else ():
             for state in facts:
                 if state.place == place and state.is_trained and state.kept.module == module:
@@ -263,6 +276,29 @@ class KeptStates(Flow[State]):
             before = dataclasses.replace(each, is_trained=True)
             if "[*]" not in each.kept.module and before in facts:  # else each round has a model of its own
                 self.found.setdefault(each.kept.call, (each.kept, at, "kept beside the next one"))
+
+    def _kept_by_object(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
+        """After `stopper.update(loss, model.state_dict())`, where that method keeps the state in `stopper.best`."""
+        for keeping in kept_by_method(self.facts, call):
+            made = {
+                dataclasses.replace(each, place=f"{keeping.place}{each.place}")
+                for each in self._states_of(keeping.value, facts)
+            }
+            if made and keeping.is_sure:
+                facts = self._without(keeping.place, facts)
+            if keeping.place.endswith("[*]"):
+                self._collected(made, call, facts)
+            facts |= made
+        return facts
+
+    def _saved_meanwhile(self, value: ast.expr, call: ast.Call, facts: frozenset[State]) -> None:
+        """After a state was given to a thread that saves it, in the midst of a training."""
+        for state in self._states_of(value, facts):
+            root = re.split(r"[.\[]", state.kept.module, maxsplit=1)[0]
+            bound = self.scope.bindings.get(root, ())
+            is_given = root == self.scope.self_name or any(each.how == "parameter" for each in bound)
+            if (is_given or TRAINED in facts or state.is_trained) and not state.kept.copied_on_gpu:
+                self.found.setdefault(state.kept.call, (state.kept, call, "saved by a thread"))
 
     def _filled(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         """After `torch.distributed.checkpoint.load(state)`: what it was given is written on purpose."""
@@ -377,16 +413,16 @@ class KeptStates(Flow[State]):
                 self._report(state, call, "loaded")
         for place in bound_places(self.facts, self.scope, value, path):
             is_older = not known or (self.scope.owns(place) and not any(each.is_trained for each in known))
-            if is_older and (known or not self._is_refilled(place, path)):
+            if is_older and (known or not self._is_refilled(place, path, call)):
                 self.unknown_uses.append(Use(self.facts.source.path, place, call, module, self._since_made(module)))
         return {state.place for state in known}
 
-    def _is_refilled(self, place: str, path: str) -> bool:
-        """Whether this function gave a place a value; an object that it made has filled its attributes itself."""
+    def _is_refilled(self, place: str, path: str, at: ast.AST) -> bool:
+        """Whether this function gave a place a value before; an object that it made has filled its attributes."""
         return any(
             is_in(place, each) and ("." in each or not place.startswith(f"{each}."))
-            for each in self.refilled
-            if each != path or each == place
+            for each, targets in self.refilled.items()
+            if (each != path or each == place) and not all(is_other_branch(self.facts, one, at) for one in targets)
         )
 
     def _compared(self, old: ast.expr, new: ast.expr, at: ast.AST, facts: frozenset[State]) -> None:
@@ -408,7 +444,7 @@ class KeptStates(Flow[State]):
             for state in known:
                 if state.is_trained and state.kept.module in modules:
                     self._report(state, at, "compared")
-            if not known and self.scope.owns(path) and not self._is_refilled(path, ""):
+            if not known and self.scope.owns(path) and not self._is_refilled(path, "", at):
                 for module in modules:
                     self.unknown_uses.append(
                         Use(self.facts.source.path, path, at, module, self._since_made(module), role="compared")

@@ -25,6 +25,8 @@ _LOADS = re.compile(
     r"^_?((re)?load|restore)(_(best|model|checkpoint|ckpt|weights?|params|pretrained|state|snapshot|from_\w+)){0,3}$"
 )
 _EVALUATES = re.compile(r"^(val|valid|validation|eval|evaluate|evaluation|test|testing|dev)$")
+_WRAPPED = re.compile(r"^(fn|func|f|function|method|wrapped|body)$")
+_RESETS = re.compile(r"reset|init|xavier|kaiming|orthogonal")
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")
 _AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
 _MODE_ARGUMENTS = 1
@@ -71,9 +73,15 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
     """Whether `call` writes new weights into the module that is written `module`."""
     name = called_name(call)
     if name == "step":
-        return is_optimizer_step(facts, call) and _may_train(facts, call, module)
+        if is_optimizer_step(facts, call):
+            return _may_train(facts, call, module)
+        return _is_step_of_owner(facts, call, module)
+    if name == "apply":
+        return _is_made_anew(call, module)
     if name in ("load_state_dict", "state_dict", "backward", "zero_grad", "eval", "parameters"):
         return False
+    if _calls_what_is_wrapped(facts, call, module):
+        return True
     found = facts.definition(call.func)
     if _LOADS.search(name) and (call.args or call.keywords):
         return _is_given(call, module) and (found is None or _loads_weights(found.scope))
@@ -83,6 +91,32 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
     if not trains and not name.lstrip("_")[:1].isupper():  # a class does not train
         trains = _sounds_like_training(call, name, found is not None)
     return trains and _may_concern(facts, call, module)
+
+
+def _calls_what_is_wrapped(facts: FileFacts, call: ast.Call, module: str) -> bool:
+    """Whether a function calls the one that it wraps, or is given, with the module: `fn(model, *args)`."""
+    if not isinstance(call.func, ast.Name) or not _WRAPPED.search(call.func.id):
+        return False
+    is_parameter = any(each.how == "parameter" for each in facts.bindings(call.func))
+    return is_parameter and any(path_of(each) == module for each in arguments(call))
+
+
+def _is_step_of_owner(facts: FileFacts, call: ast.Call, module: str) -> bool:
+    """Whether a call of `step` is of the object that has the module, and learns: `agent.step(state, action)`."""
+    receiver = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if receiver is None or not module.startswith(f"{receiver}."):
+        return False
+    found = facts.definition(call.func)
+    if found is not None:
+        return found.scope.is_function and facts.summary(found).steps
+    return bool(_TRAINERS.search(receiver.lower()))
+
+
+def _is_made_anew(call: ast.Call, module: str) -> bool:
+    """Whether a call is `model.apply(reset_weights)`."""
+    receiver = module_path(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    given = (path_of(call.args[0]) or "") if call.args else ""
+    return receiver == module and _RESETS.search(given.lower()) is not None
 
 
 def _loads_weights(function: Scope) -> bool:

@@ -1,0 +1,80 @@
+"""Objects of the project that keep a state which they are given: by a method, or when they are made."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..nodes import called_name, path_of, root_of
+from ..scopes import Scope
+from ..summaries import Definition, matched_arguments
+from .places import entry_path
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+    from .kept_states import Kept
+
+_CONTAINERS = ("append", "add", "appendleft", "put")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Keeping:
+    """What a method keeps of what it is given.
+
+    Attributes:
+        place: where, as the caller writes it: `stopper.best`.
+        value: what the caller gives for it.
+        is_sure: it is kept whenever the method is called, instead of what was there.
+    """
+
+    place: str
+    value: ast.expr
+    is_sure: bool
+
+
+def kept_by_method(facts: FileFacts, call: ast.Call) -> Iterator[Keeping]:
+    """What a method of an object of the project keeps, if it is given a state."""
+    receiver = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if receiver is None or not (call.args or call.keywords):
+        return
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or not found.scope.self_name:
+        return
+    given = {parameter.arg: value for parameter, value in matched_arguments(call, found.scope)}
+    for attribute, kept, at in kept_parameters(found):
+        if kept.alias in given:
+            is_sure = "[*]" not in attribute and at in found.scope.body
+            yield Keeping(f"{receiver}{attribute}{kept.suffix}", given[kept.alias], is_sure)
+
+
+def kept_parameters(found: Definition) -> Iterator[tuple[str, Kept, ast.stmt | None]]:
+    """The attributes into which a method puts what it is given, as it is, and where: `.best`, `.states[*]`."""
+    from .kept_states import kept_in  # which itself asks what a constructor keeps
+
+    scope = found.scope
+    names = {each.arg for each in scope.parameters if len(scope.bindings[each.arg]) == 1} - {scope.self_name}
+    for place, value, at in _stored(scope):
+        root = root_of(at)
+        if not isinstance(root, ast.Name) or root.id != scope.self_name:
+            continue
+        for kept in kept_in(found.facts, value):
+            if kept.alias in names:
+                yield place[len(scope.self_name) :], kept, found.facts.statement_of(at)
+
+
+def _stored(scope: Scope) -> Iterator[tuple[str, ast.expr, ast.expr]]:
+    """Each place that a function stores to, with what it stores there."""
+    targets: list[ast.Attribute | ast.Subscript] = [*scope.nodes(ast.Attribute), *scope.nodes(ast.Subscript)]
+    for target in targets:
+        if type(target.ctx) is not ast.Store:
+            continue
+        bound, place = scope.binding(target), entry_path(target)
+        if place is not None and bound.how == "value" and bound.value is not None:
+            yield place, bound.value, target
+    for call in scope.nodes(ast.Call):
+        if called_name(call) in _CONTAINERS and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
+            place = path_of(call.func.value)
+            if place is not None:
+                yield f"{place}[*]", call.args[0], call.func.value

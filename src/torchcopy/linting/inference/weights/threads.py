@@ -1,0 +1,86 @@
+"""States that are handed to another thread, which saves them while the training goes on."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..nodes import called_name, keyword, path_of, root_of
+from ..scopes import Scope
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+
+SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
+_SAVER = re.compile(r"save|dump|persist|upload|(^|_)write|checkpoint|ckpt")
+_QUEUE = re.compile(r"queue|(^|_)q$")
+_WAITS = ("join", "result", "shutdown", "wait", "as_completed")
+
+
+def handed_to_saver(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[ast.expr]:
+    """What a call gives to a thread that saves it, if the function does not wait for that: by a pool or a queue too."""
+    function: ast.expr | None = None
+    given: list[ast.expr] = []
+    match called_name(call), call.args:
+        case "Thread", _:
+            function, args = keyword(call, "target"), keyword(call, "args")
+            given = list(args.elts) if isinstance(args, ast.Tuple | ast.List) else []
+        case "submit", [function, *given]:
+            given += [each.value for each in call.keywords]
+        case "run_in_executor", [_, function, *given]:
+            pass
+        case "put" | "put_nowait", [value, *_] if _is_saved_by_thread(facts, scope, call):
+            yield value
+            return
+    if function is None or _is_waited_for(facts, scope, call):
+        return
+    if isinstance(function, ast.Lambda):
+        if isinstance(function.body, ast.Call) and called_name(function.body) in SAVES:
+            yield from function.body.args
+    elif _is_saver(facts, function):
+        yield from given
+        yield from _seen_from_inside(facts, scope, function)
+
+
+def _is_saver(facts: FileFacts, function: ast.expr) -> bool:
+    """Whether a function saves what it is given: by what it calls, or as far as its name tells."""
+    found = facts.definition(function)
+    if found is not None and found.scope.is_function:
+        return any(called_name(each) in SAVES for each in found.scope.nodes(ast.Call))
+    return _SAVER.search((path_of(function) or "").rpartition(".")[2].lower()) is not None
+
+
+def _seen_from_inside(facts: FileFacts, scope: Scope, function: ast.expr) -> Iterator[ast.expr]:
+    """What a function that stands inside of this one saves of the names around it."""
+    found = facts.definition(function)
+    if found is None or found.scope.parent is not scope:
+        return
+    for call in found.scope.nodes(ast.Call):
+        for each in call.args[:1] if called_name(call) in SAVES else ():
+            root = root_of(each)
+            if isinstance(root, ast.Name) and root.id not in found.scope.bindings:
+                yield each
+
+
+def _is_saved_by_thread(facts: FileFacts, scope: Scope, call: ast.Call) -> bool:
+    """Whether a queue is one whose entries a thread of the same class saves."""
+    queue = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if queue is None or scope.owner is None or not _QUEUE.search(queue.rpartition(".")[2].lower()):
+        return False
+    makers = [
+        each for method in scope.owner.inner for each in method.nodes(ast.Call) if called_name(each) == "Thread"
+    ]
+    return any((target := keyword(each, "target")) is not None and _is_saver(facts, target) for each in makers)
+
+
+def _is_waited_for(facts: FileFacts, scope: Scope, call: ast.Call) -> bool:
+    """Whether a function waits for a thread that it has started: later on, or at the end of the `with` of its pool."""
+    pool = root_of(call.func)
+    for at in facts.above(call):
+        if isinstance(at, ast.With) and isinstance(pool, ast.Name):
+            names = [each.optional_vars for each in at.items]
+            if any(isinstance(each, ast.Name) and each.id == pool.id for each in names):
+                return True
+    return any(called_name(each) in _WAITS and each.lineno >= call.lineno for each in scope.nodes(ast.Call))
