@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import os
 from collections.abc import Iterator
 
@@ -15,7 +16,13 @@ from ..inference.weights.kept_states import Kept, unwrapped
 from ..inference.weights.state_flow import KeptStates, State, Use
 
 CODE = "TC101"
-NEEDS = ("state_dict()", "state_dict(keep_vars")
+NEEDS = (
+    "state_dict()",
+    "state_dict(keep_vars",
+    *(f"{word}(" for word in ("snapshot", "get_weights", "get_params", "get_parameters", "get_state", "backup")),
+    *(f"{word}(" for word in ("get_model_params", "get_model_weights", "get_model_state", "save_state")),
+)
+"""What takes a state, and names of methods of other files that often hand one out."""
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
@@ -26,13 +33,22 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             flows[scope] = flow_of(facts, scope)
     found: dict[ast.expr, tuple[Kept, ast.AST, str, str]] = {}
     for flow in flows.values():
-        for call, each in flow.found.items():
-            found.setdefault(call, (*each, facts.source.path))
+        for kept, at, role in flow.found.values():
+            kept = _where_it_is_mended(kept)
+            found.setdefault(kept.call, (kept, at, role, facts.source.path))
     across = sorted(across_functions(facts, flows), key=lambda each: _order(facts, *each))
     for state, use in across:
-        found.setdefault(state.kept.call, (state.kept, use.node, use.role, use.path))
+        kept = _where_it_is_mended(state.kept)
+        found.setdefault(kept.call, (kept, use.node, use.role, use.path))
     for kept, at, role, path in found.values():
         yield _finding(facts, kept, at, role, path)
+
+
+def _where_it_is_mended(kept: Kept) -> Kept:
+    """A state that a function of this file leaves in an object is cloned where that function takes it."""
+    if not kept.is_left or kept.taken is None:
+        return kept
+    return dataclasses.replace(kept, call=kept.taken, taken=None)
 
 
 def _order(facts: FileFacts, state: State, use: Use) -> tuple[bool, str, int, str]:

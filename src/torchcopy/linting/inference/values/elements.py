@@ -81,4 +81,12 @@ def _container(iterated: ast.expr, places: list[int]) -> tuple[ast.expr, bool] |
             return iterated, True
         case _ if name in _SAME_ELEMENTS and given:
             return _container(given[0], places)
+    if places == [1] and _is_own_method(iterated):
+        return iterated, True  # pairs of a name and a value: `for name, net in self.networks()`
     return None if places else (iterated, name in ("parameters", "buffers"))
+
+
+def _is_own_method(call: ast.Call) -> bool:
+    """Whether a method of the object is called without anything given: `self.networks()`."""
+    is_method = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "self"
+    return is_method and not (call.args or call.keywords)

@@ -101,7 +101,7 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
     attribute = _attribute_of(state.place, keeper.self_name)
     if keeper.owner is None or not attribute:
         return False
-    if state.kept.is_returned and "[*]" not in state.place:
+    if state.kept.is_returned and "[*]" not in state.place and not state.is_trained:
         return False  # such a method is asked at the end too
     module = state.kept.module
     if module in flows[keeper].rebound and not module.startswith(f"{keeper.self_name}."):
@@ -166,10 +166,26 @@ def _outer_scope(keeper: Scope, state: State) -> Scope | None:
 def _is_used_outside(facts: FileFacts, state: State, outer: Scope, user: Scope, use: Use) -> bool:
     """Whether the function around, or one that sees a name of the file, reads the state that is left there."""
     name = re.split(r"[.\[]", use.place, maxsplit=1)[0]
-    is_seen = user is outer or (outer is facts.module and name not in user.bindings)
-    if not is_seen or not is_in(use.place, state.place) or not use.is_with_module:
+    is_seen = user is outer or (outer in _around(user) and name not in user.bindings)
+    if not is_seen or not is_in(use.place, state.place):
         return False
+    if not use.is_with_module:  # saved or returned, as the best of all
+        is_sibling = user is not outer and outer is not facts.module
+        return is_sibling and "best" in use.place and _is_in_the_midst(facts, state)
     return _is_same_module(state, use) and any(each in facts.source.text for each in _SIGNS_OF_TRAINING)
+
+
+def _is_in_the_midst(facts: FileFacts, state: State) -> bool:
+    """Whether a state is kept at times only, as the better one: in a branch."""
+    return any(isinstance(each, ast.If) for each in facts.above(state.kept.call))
+
+
+def _around(scope: Scope) -> Iterator[Scope]:
+    """The scopes around a function, whose names it sees."""
+    at = scope.parent
+    while at is not None:
+        yield at
+        at = at.parent
 
 
 def _is_left_in_given_object(keeper: Scope, state: State) -> bool:

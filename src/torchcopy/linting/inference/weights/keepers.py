@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of, root_of
+from ..nodes import called_name, path_of, root_of, walk
 from ..scopes import Scope
 from ..summaries import Definition, matched_arguments
 from .places import entry_path
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
     from .kept_states import Kept
 
-_CONTAINERS = ("append", "add", "appendleft", "put")
+CONTAINERS = ("append", "add", "appendleft", "put")
+_HEAPS = ("heappush", "heapreplace", "heappushpop")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,8 +46,16 @@ def kept_by_method(facts: FileFacts, call: ast.Call) -> Iterator[Keeping]:
     given = {parameter.arg: value for parameter, value in matched_arguments(call, found.scope)}
     for attribute, kept, at in kept_parameters(found):
         if kept.alias in given:
-            is_sure = "[*]" not in attribute and at in found.scope.body
+            is_sure = "[*]" not in attribute and always_runs(found.scope, at)
             yield Keeping(f"{receiver}{attribute}{kept.suffix}", given[kept.alias], is_sure)
+
+
+def always_runs(scope: Scope, at: ast.stmt | None) -> bool:
+    """Whether a statement of a function runs in each call: no branch, and none that returns before."""
+    if at not in scope.body:
+        return False
+    before = scope.body[: scope.body.index(at)]  # type: ignore[arg-type]
+    return not any(isinstance(each, ast.Return | ast.Raise) for one in before for each in walk(one))
 
 
 def kept_parameters(found: Definition) -> Iterator[tuple[str, Kept, ast.stmt | None]]:
@@ -74,7 +83,19 @@ def _stored(scope: Scope) -> Iterator[tuple[str, ast.expr, ast.expr]]:
         if place is not None and bound.how == "value" and bound.value is not None:
             yield place, bound.value, target
     for call in scope.nodes(ast.Call):
-        if called_name(call) in _CONTAINERS and len(call.args) == 1 and isinstance(call.func, ast.Attribute):
-            place = path_of(call.func.value)
-            if place is not None:
-                yield f"{place}[*]", call.args[0], call.func.value
+        for of, value in put_in(call):
+            if (place := path_of(of)) is not None:
+                yield f"{place}[*]", value, of
+
+
+def put_in(call: ast.Call) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The list, heap or dict that a call puts something into under no fixed key, and what."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="update", value=of), args=[ast.Dict(keys=keys, values=values)]):
+            yield from ((of, each) for key, each in zip(keys, values, strict=True) if isinstance(key, ast.Name))
+        case ast.Call(args=[of, value]) if called_name(call) in _HEAPS:
+            yield of, value
+        case ast.Call(func=ast.Attribute(attr="setdefault", value=of), args=[ast.Name(), value]):
+            yield of, value
+        case ast.Call(func=ast.Attribute(attr=name, value=of), args=[value]) if name in CONTAINERS:
+            yield of, value

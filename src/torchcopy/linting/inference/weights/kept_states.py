@@ -28,6 +28,7 @@ _COPIED_ON_GPU = ("cpu", "to", "numpy")
 _MODULES = re.compile(
     r"model|net|module|encoder|decoder|actor|critic|policy|generator|discriminator|student|teacher|backbone|head|"
     r"classifier|learner|bert|gpt|unet|vae|gan|lstm|rnn|cnn|mlp|resnet|transformer|embed|predictor|probe|layer|block|branch|tower|expert|^[dgq]$|"
+    r"feature|extractor|project(or|ion)|tagger|segment(er|or)|detector|regressor|dynamics|denoiser|"
     r"(^|_)(value|q)_?f(n|unc|unction)?\d?$|^(v|q)f\d?$"
 )
 _OPTIMIZERS = re.compile(r"optim|adam|sgd|^opt")
@@ -55,6 +56,7 @@ class Kept:
         alias: where it was kept before, if it is a second name or a shallow copy of that.
         is_returned: a function that `call` calls returns it.
         taken: where that function takes it, if it is in the same file.
+        is_left: the function leaves it in an object that it is given, and does not return it.
     """
 
     suffix: str
@@ -65,6 +67,7 @@ class Kept:
     alias: str = ""
     is_returned: bool = False
     taken: ast.expr | None = None
+    is_left: bool = False
 
 
 def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kept]:

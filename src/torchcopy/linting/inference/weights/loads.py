@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, method_call, names_in, path_of
+from ..nodes import arguments, called_name, method_call, names_in, path_of, walk
 from ..scopes import Scope
-from ..summaries import matched_arguments
+from ..summaries import Definition, matched_arguments
 from .kept_states import unwrapped
 from .places import entry_path
+from .training import module_path, updates
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -51,8 +53,23 @@ def _converted(node: ast.expr) -> ast.expr | None:
     return of if path is not None and any(path_of(each.value) == path for each in reads) else None
 
 
-def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
-    """The places of the caller that a function of the project is given and loads, and into which module."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Load:
+    """A state that a function of the project is given and loads.
+
+    Attributes:
+        place: of the state, as the caller writes it.
+        module: into which it goes, as the caller writes it.
+        is_trained_over: the function loads it in each round of a loop, in which it trains the module.
+    """
+
+    place: str
+    module: str
+    is_trained_over: bool = False
+
+
+def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[Load]:
+    """What a function of the project is given and loads."""
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function:
         return
@@ -60,14 +77,83 @@ def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
         parameter.arg: path for parameter, each in matched_arguments(call, found.scope) if (path := path_of(each))
     }
     for inner in found.scope.nodes(ast.Call):
-        into = path_of(method_call(inner, "load_state_dict"))
+        into = module_path(method_call(inner, "load_state_dict"))
         loaded = behind_copies(found.facts, arguments(inner)[0]) if into is not None and arguments(inner) else None
-        if loaded is None:
+        if loaded is None or into is None:
             continue
-        written = path_of(loaded) if not isinstance(loaded, ast.Name) else _entry_behind(found.scope, loaded)
-        state, module = (_as_given(found.scope, given, each) for each in (written, into))
-        if state is not None and module is not None:
-            yield state, module
+        module = _as_given(found.scope, given, into)
+        is_trained_over = any(
+            updates(found.facts, each, into)
+            for loop in found.facts.loops(inner)
+            for each in walk(loop)
+            if isinstance(each, ast.Call) and each is not inner
+        )
+        for written in _written(found, loaded):
+            state = _as_given(found.scope, given, written)
+            if state is not None and module is not None:
+                yield Load(state, module, is_trained_over)
+    yield from (Load(*each) for each in _put_into_parameters(found, given))
+
+
+def result_places(facts: FileFacts, value: ast.expr) -> Iterator[str]:
+    """Where what a method of the project returns is kept: `self.cache.states[*]` of `self.cache.get(key)`."""
+    found = facts.definition(value.func) if isinstance(value, ast.Call) else None
+    if found is None or not found.scope.is_function or not isinstance(value, ast.Call):
+        return
+    given = {
+        parameter.arg: path for parameter, each in matched_arguments(value, found.scope) if (path := path_of(each))
+    }
+    for each in found.scope.nodes(ast.Return):
+        of = method_call(each.value, "get")
+        written = entry_path(each.value) if of is None else f"{path_of(of)}[*]"
+        place = _as_given(found.scope, given, written)
+        if place is not None:
+            yield place
+
+
+def _written(found: Definition, loaded: ast.expr) -> Iterator[str]:
+    """The places from which what a function loads comes: what a name is bound to, or the entries put into it."""
+    if not isinstance(loaded, ast.Name):
+        if (path := entry_path(loaded)) is not None:
+            yield path
+        return
+    yield _entry_behind(found.scope, loaded)
+    for at in found.scope.nodes(ast.Assign):
+        is_entry = isinstance(at.targets[0], ast.Subscript) and path_of(at.targets[0].value) == loaded.id
+        for each in walk(at.value) if is_entry else ():
+            if isinstance(each, ast.Subscript) and (path := path_of(each.value)) is not None:
+                yield path
+
+
+def _put_into_parameters(found: Definition, given: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The states whose entries a function writes into the parameters of a module, both given to it.
+
+    So does `for name, p in model.named_parameters(): p.data = state[name]`.
+    """
+    for loop in found.scope.nodes(ast.For):
+        owner = module_path(method_call(loop.iter, "named_parameters", "named_buffers"))
+        module = _as_given(found.scope, given, owner)
+        if module is None or not isinstance(loop.target, ast.Tuple):
+            continue
+        name, parameter = (getattr(each, "id", "") for each in loop.target.elts[-2:])
+        for value in _put_into(loop, parameter):
+            for each in walk(value):
+                if isinstance(each, ast.Subscript) and getattr(each.slice, "id", "") == name:
+                    state = _as_given(found.scope, given, path_of(each.value))
+                    if state is not None:
+                        yield state, module
+
+
+def _put_into(loop: ast.For, parameter: str) -> Iterator[ast.expr]:
+    """What a loop writes into a parameter: `x` of `p.data = x` and `p.data.copy_(x)`."""
+    for each in walk(loop):
+        match each:
+            case ast.Assign(targets=[ast.Attribute(attr="data", value=ast.Name(id=name))], value=value):
+                if name == parameter:
+                    yield value
+            case ast.Call(func=ast.Attribute(attr="copy_", value=of), args=[value, *_]):
+                if path_of(of) in (parameter, f"{parameter}.data"):
+                    yield value
 
 
 def _entry_behind(function: Scope, name: ast.Name) -> str:

@@ -43,7 +43,11 @@ def is_same_object(target: ast.expr, value: ast.expr) -> bool:
 def in_container(facts: FileFacts, value: ast.expr) -> str | None:
     """`states[*]['model']` of `state['model']` in a loop over `states`."""
     root = root_of(value)
-    container = path_of(container_of(facts, root)) if isinstance(root, ast.Name) else None
+    inside = container_of(facts, root) if isinstance(root, ast.Name) else None
+    container = path_of(inside)
+    if isinstance(inside, ast.Call) and not (inside.args or inside.keywords):  # `for name, net in self.networks()`
+        of = path_of(inside.func)
+        container = None if of is None else f"{of}()"
     path = entry_path(value)
     if container is None or path is None or not isinstance(root, ast.Name):
         return None
@@ -55,7 +59,11 @@ def bound_places(facts: FileFacts, scope: Scope, value: ast.expr, path: str) -> 
     root = root_of(value)
     if not isinstance(root, ast.Name):
         return [path]
-    bound = [entry_path(each.value) or "" for each in facts.bindings(root) if each.how == "value"]
+    bound = [
+        f"{entry_path(each.value) or ''}{f'[{each.index}]' if each.how == 'part' else ''}"
+        for each in facts.bindings(root)
+        if each.how in ("value", "part")
+    ]
     own = [each for each in bound if scope.owns(each)]
     return [f"{each}{path[len(root.id) :]}" for each in own] or [path]
 

@@ -6,10 +6,12 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, path_of, walk
+from ..nodes import arguments, called_name, method_call, path_of, strip_calls, walk
 from ..scopes import Scope
+from ..values.elements import container_of
 from .kept_states import Kept
 from .places import is_in
+from .training import module_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -66,10 +68,24 @@ def is_reset_in_loop(facts: FileFacts, kept: Kept, place: str, call: ast.Call, m
     others = [each for each in walk(loop) if isinstance(each, ast.Call) and each is not call]
     if any(_writes_a_weight(each) for each in others):
         return True
-    given = (
-        path_of(one) for each in others if not _READS_ONLY.search(called_name(each)) for one in arguments(each)
+    given = [one for each in others if not _READS_ONLY.search(called_name(each)) for one in arguments(each)]
+    if any(_is_parameter_of(facts, each, module) for each in given):
+        return True
+    return any((path := path_of(each)) is not None and is_in(module, path) for each in given)
+
+
+def _is_parameter_of(facts: FileFacts, node: ast.expr, module: str) -> bool:
+    """Whether an expression is a parameter of a module, or shares its memory: `param.detach()`, `p.data`."""
+    inner, _ = strip_calls(node, "data", "detach")
+    if not isinstance(inner, ast.Name) or inner is node:
+        return False
+    iterated = container_of(facts, inner)
+    if isinstance(iterated, ast.Name):  # `weights = [(n, p) for n, p in model.named_parameters()]`
+        bound = facts.bindings(iterated)
+        iterated = bound[0].value if len(bound) == 1 else None
+    return iterated is not None and any(
+        module_path(method_call(each, "parameters", "named_parameters")) == module for each in walk(iterated)
     )
-    return any(path is not None and is_in(module, path) for path in given)
 
 
 def _writes_a_weight(call: ast.Call) -> bool:

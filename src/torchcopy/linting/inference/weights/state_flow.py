@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,9 +18,10 @@ from ..objects import is_no_list
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF
 from .comparisons import met, origins
-from .keepers import kept_by_method
+from .effects import compared_by, left_by
+from .keepers import CONTAINERS, kept_by_method, put_in
 from .kept_states import Kept, is_copy, kept_in, thing_of
-from .loads import behind_copies, loaded_by
+from .loads import behind_copies, loaded_by, result_places
 from .places import bound_places, copied_entry, entry_path, in_container, is_in, is_same_object
 from .purpose import goes_into_another, is_copied_next, is_replaced, is_reset_in_loop
 from .rounds import is_in_last_round, is_of_each_round, is_one_of_each_round, is_other_branch
@@ -29,7 +31,6 @@ from .training import module_path, place_behind, updates
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-_CONTAINERS = ("append", "add", "appendleft", "put")
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _FILLS = ("load", "async_load", "load_state_dict")
@@ -53,6 +54,8 @@ class State:
 
 TRAINED = State("", Kept("", "", ast.Constant(0)))
 """Stands for: an optimizer has taken a step."""
+_FILLED = Kept("", "", ast.Constant(1))
+"""Stands for: an attribute, which is its `module`, has got a value."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -83,7 +86,7 @@ class KeptStates(Flow[State]):
         self.unknown_uses: list[Use] = []
         self.rebound: dict[str, set[str]] = {}
         self.refilled: dict[str, list[ast.AST]] = {}
-        """Places that the function gives a value, and where."""
+        """Names that the function gives a value, and where; those of attributes are in the facts."""
         self.written_through: set[str] = set()
         """Places of states whose entries are written in place: on purpose."""
         self.entered: dict[str, int] = {}
@@ -95,11 +98,17 @@ class KeptStates(Flow[State]):
         self.stale_at_call: dict[str, set[State]] = {}
         """For each own method that is called, the states of an earlier time that the object may hold then."""
 
+    @functools.cached_property
+    def _may_compare(self) -> bool:
+        """Whether what another function kept may be compared with a newer state here."""
+        takes = any(called_name(each) == "state_dict" for each in self.scope.nodes(ast.Call))
+        return bool(self.scope.self_name) or (takes and bool(self.scope.parameters))
+
     def visit(self, node: ast.AST, facts: frozenset[State]) -> frozenset[State]:
         """Notes what is called, loaded, saved and returned, and follows where states are kept."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
             return facts
-        if self.scope.self_name or any(each.is_trained for each in facts):
+        if self._may_compare or any(each.is_trained for each in facts):
             for each in walk(node):
                 for one, other in met(each):
                     self._compared(one, other, each, facts)
@@ -154,7 +163,7 @@ class KeptStates(Flow[State]):
             if not part and self._is_of_self(value):
                 self.rebound.pop(path, None)  # another name of what the object holds
             if not isinstance(value, ast.Constant | ast.Dict | ast.List) or states:  # `None` or `{}` begins one
-                self.refilled.setdefault(path.removesuffix("[*]"), []).append(target)
+                facts |= self._refilled(path.removesuffix("[*]"), target)
             if is_copy(value):
                 self.copied.add(path)
             inside = [each for each in states if each.place.startswith(part)]
@@ -240,15 +249,23 @@ class KeptStates(Flow[State]):
             return facts
         for each in handed_to_saver(self.facts, self.scope, call):
             self._saved_meanwhile(each, call, facts)
-        facts = self._kept_by_object(call, facts)
-        for place, module in loaded_by(self.facts, call) if facts else ():
+        facts = self._kept_by_object(call, self._left_by_function(call, facts))
+        for place, module in compared_by(self.facts, call) if facts else ():
             for state in facts:
-                if state.place == place and state.is_trained and state.kept.module == module:
+                if state.place and is_in(state.place, place) and state.is_trained and state.kept.module == module:
+                    self._report(state, call, "compared")
+        loaded: set[State] = set()
+        for each in loaded_by(self.facts, call) if facts else ():
+            known = {one for one in facts if one.place == each.place and one.kept.module == each.module}
+            loaded |= known
+            for state in known:
+                if state.is_trained or (each.is_trained_over and not state.kept.optimizer):
                     self._report(state, call, "loaded")
         base = path_of(receiver) if receiver is not None else None
-        if name in _CONTAINERS and base is not None and len(call.args) == 1:
-            is_list = receiver is not None and not is_no_list(self.facts, receiver)
-            return self._listed(base, call.args[0], facts) if is_list else facts
+        for container, value in put_in(call):
+            is_list = name not in CONTAINERS or not is_no_list(self.facts, container)
+            if is_list and name != "update":
+                return self._listed(path_of(container), value, facts)
         if name in _CHANGES_DICT and base is not None:
             facts = frozenset(each for each in facts if each.place != base)
             if name == "clear":
@@ -258,7 +275,7 @@ class KeptStates(Flow[State]):
         if name.endswith("_") and not name.endswith("__") and receiver is not None:
             facts = self._written(receiver, facts)
         if name == "step" or facts or receiver is not None:
-            facts = self._trained(call, facts)
+            facts = self._trained(call, facts, loaded)
         return facts
 
     def _listed(self, base: str | None, value: ast.expr, facts: frozenset[State]) -> frozenset[State]:
@@ -276,6 +293,16 @@ class KeptStates(Flow[State]):
             before = dataclasses.replace(each, is_trained=True)
             if "[*]" not in each.kept.module and before in facts:  # else each round has a model of its own
                 self.found.setdefault(each.kept.call, (each.kept, at, "kept beside the next one"))
+
+    def _left_by_function(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
+        """After `note_score(progress, model)`, which keeps the state of the one in the other."""
+        for state, is_sure in left_by(self.facts, self.scope, call):
+            if "[*]" in state.place:
+                self._collected({state}, call, facts)
+            elif is_sure:
+                facts = self._without(state.place, facts)
+            facts |= {state}
+        return facts
 
     def _kept_by_object(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         """After `stopper.update(loss, model.state_dict())`, where that method keeps the state in `stopper.best`."""
@@ -297,7 +324,7 @@ class KeptStates(Flow[State]):
             root = re.split(r"[.\[]", state.kept.module, maxsplit=1)[0]
             bound = self.scope.bindings.get(root, ())
             is_given = root == self.scope.self_name or any(each.how == "parameter" for each in bound)
-            if (is_given or TRAINED in facts or state.is_trained) and not state.kept.copied_on_gpu:
+            if is_given or TRAINED in facts or state.is_trained:
                 self.found.setdefault(state.kept.call, (state.kept, call, "saved by a thread"))
 
     def _filled(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
@@ -322,14 +349,16 @@ class KeptStates(Flow[State]):
                 facts |= {made}
         return facts
 
-    def _trained(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
+    def _trained(self, call: ast.Call, facts: frozenset[State], loaded: set[State]) -> frozenset[State]:
         modules = {each.kept.module for each in facts if each.place and not each.is_trained}
         trained = {module for module in modules if updates(self.facts, call, module)}
         if trained:
             self.training_lines.add(call.lineno)
             facts = frozenset(
                 dataclasses.replace(each, is_trained=True)
-                if each.kept.module in trained and not is_one_of_each_round(self.facts, each.kept, call)
+                if each.kept.module in trained
+                and each not in loaded
+                and not is_one_of_each_round(self.facts, each.kept, call)
                 else each
                 for each in facts
             )
@@ -382,18 +411,20 @@ class KeptStates(Flow[State]):
         module = module_path(receiver) or ""
         if receiver is None or not module:
             module = next((path for each in given if (path := module_path(each)) is not None), "")
+        inside = in_container(self.facts, receiver) if receiver is not None else None
         loaded: set[str] = set()
         for each in given:
             value = behind_copies(self.facts, each)
             path = entry_path(value)
-            if path is not None and path != module:
-                loaded |= self._read_into(module, value, path, call, facts)
+            for place in result_places(self.facts, value) if path is None else (path,):
+                if place != module:
+                    loaded |= self._read_into(module, value, place, call, facts, inside)
         if _is_assigning(call):
             return facts
         if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
             facts |= {TRAINED}  # it has moments from now on
         self.training_lines.add(call.lineno)
-        modules = {module, in_container(self.facts, receiver) if receiver is not None else None}
+        modules = {module, inside}
         return frozenset(
             dataclasses.replace(each, is_trained=True)
             if each.place and each.kept.module in modules and each.place not in loaded
@@ -402,9 +433,15 @@ class KeptStates(Flow[State]):
         )
 
     def _read_into(
-        self, module: str, value: ast.expr, path: str, call: ast.Call, facts: frozenset[State]
+        self,
+        module: str,
+        value: ast.expr,
+        path: str,
+        call: ast.Call,
+        facts: frozenset[State],
+        inside: str | None,
     ) -> set[str]:
-        """Notes that a value is loaded into a module; the places of the states that it is."""
+        """Notes that a value is loaded into a module, which may be `inside` of a container: which states it is."""
         places = (path, in_container(self.facts, value))
         known = [state for state in facts if state.place in places]
         for state in known:
@@ -413,14 +450,24 @@ class KeptStates(Flow[State]):
                 self._report(state, call, "loaded")
         for place in bound_places(self.facts, self.scope, value, path):
             is_older = not known or (self.scope.owns(place) and not any(each.is_trained for each in known))
-            if is_older and (known or not self._is_refilled(place, path, call)):
-                self.unknown_uses.append(Use(self.facts.source.path, place, call, module, self._since_made(module)))
+            if is_older and (known or not self._is_refilled(place, path, call, facts)):
+                since = self._since_made(module) if inside is None else None
+                self.unknown_uses.append(Use(self.facts.source.path, place, call, inside or module, since))
         return {state.place for state in known}
 
-    def _is_refilled(self, place: str, path: str, at: ast.AST) -> bool:
+    def _refilled(self, path: str, target: ast.expr) -> set[State]:
+        """Notes that a place got a value: on this way, or for a name in this function."""
+        if "." in path:
+            return {State("", dataclasses.replace(_FILLED, module=path))}
+        self.refilled.setdefault(path, []).append(target)
+        return set()
+
+    def _is_refilled(self, place: str, path: str, at: ast.AST, facts: frozenset[State]) -> bool:
         """Whether this function gave a place a value before; an object that it made has filled its attributes."""
+        if any(each.kept.call is _FILLED.call and is_in(place, each.kept.module) for each in facts):
+            return True
         return any(
-            is_in(place, each) and ("." in each or not place.startswith(f"{each}."))
+            is_in(place, each) and not place.startswith(f"{each}.")
             for each, targets in self.refilled.items()
             if (each != path or each == place) and not all(is_other_branch(self.facts, one, at) for one in targets)
         )
@@ -444,7 +491,9 @@ class KeptStates(Flow[State]):
             for state in known:
                 if state.is_trained and state.kept.module in modules:
                     self._report(state, at, "compared")
-            if not known and self.scope.owns(path) and not self._is_refilled(path, "", at):
+            root = re.split(r"[.\[]", path, maxsplit=1)[0]
+            is_given = any(one.how == "parameter" for one in self.scope.bindings.get(root, ()))
+            if not known and (self.scope.owns(path) or is_given) and not self._is_refilled(path, "", at, facts):
                 for module in modules:
                     self.unknown_uses.append(
                         Use(self.facts.source.path, path, at, module, self._since_made(module), role="compared")
@@ -470,7 +519,7 @@ class KeptStates(Flow[State]):
             for state in facts:
                 if state.place and state.is_trained and any(one and is_in(state.place, one) for one in places):
                     self._report(state, at, role)
-            if path.partition(".")[2]:
+            if path.partition(".")[2] or path not in self.scope.bindings:
                 self.unknown_uses.append(Use(self.facts.source.path, path, at, "", role=role))
 
     def _report(self, state: State, at: ast.AST, role: str) -> None:

@@ -7,15 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, keyword, path_of, root_of
+from ..nodes import called_name, keyword, names_in, path_of, root_of
 from ..scopes import Scope
+from ..summaries import matched_arguments
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
 _SAVER = re.compile(r"save|dump|persist|upload|(^|_)write|checkpoint|ckpt")
-_QUEUE = re.compile(r"queue|(^|_)q$")
+_GIVES = re.compile(r"save|submit|write|put|enqueue|push|add|schedule|store|request")
 _WAITS = ("join", "result", "shutdown", "wait", "as_completed")
 
 
@@ -23,6 +24,9 @@ def handed_to_saver(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[
     """What a call gives to a thread that saves it, if the function does not wait for that: by a pool or a queue too."""
     function: ast.expr | None = None
     given: list[ast.expr] = []
+    if _GIVES.search(called_name(call)) and facts.definition(call.func) is not None:
+        yield from _given_to_writer(facts, call)
+        return
     match called_name(call), call.args:
         case "Thread", _:
             function, args = keyword(call, "target"), keyword(call, "args")
@@ -31,7 +35,7 @@ def handed_to_saver(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[
             given += [each.value for each in call.keywords]
         case "run_in_executor", [_, function, *given]:
             pass
-        case "put" | "put_nowait", [value, *_] if _is_saved_by_thread(facts, scope, call):
+        case "put" | "put_nowait", [value, *_] if _is_saved_by_thread(facts, scope, call.func):
             yield value
             return
     if function is None or _is_waited_for(facts, scope, call):
@@ -48,7 +52,7 @@ def _is_saver(facts: FileFacts, function: ast.expr) -> bool:
     """Whether a function saves what it is given: by what it calls, or as far as its name tells."""
     found = facts.definition(function)
     if found is not None and found.scope.is_function:
-        return any(called_name(each) in SAVES for each in found.scope.nodes(ast.Call))
+        return _saves(found.facts, found.scope)
     return _SAVER.search((path_of(function) or "").rpartition(".")[2].lower()) is not None
 
 
@@ -64,15 +68,38 @@ def _seen_from_inside(facts: FileFacts, scope: Scope, function: ast.expr) -> Ite
                 yield each
 
 
-def _is_saved_by_thread(facts: FileFacts, scope: Scope, call: ast.Call) -> bool:
+def _given_to_writer(facts: FileFacts, call: ast.Call) -> Iterator[ast.expr]:
+    """What a method of an object of the project is given and puts on a queue, of which a thread saves."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.self_name:
+        return
+    given = {parameter.arg: value for parameter, value in matched_arguments(call, found.scope)}
+    for put in found.scope.nodes(ast.Call):
+        if called_name(put) in ("put", "put_nowait") and _is_saved_by_thread(found.facts, found.scope, put.func):
+            yield from (given[each.id] for one in put.args for each in names_in(one) if each.id in given)
+
+
+def _is_saved_by_thread(facts: FileFacts, scope: Scope, put: ast.expr) -> bool:
     """Whether a queue is one whose entries a thread of the same class saves."""
-    queue = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
-    if queue is None or scope.owner is None or not _QUEUE.search(queue.rpartition(".")[2].lower()):
+    if scope.owner is None or not isinstance(put, ast.Attribute) or path_of(put.value) is None:
         return False
-    makers = [
-        each for method in scope.owner.inner for each in method.nodes(ast.Call) if called_name(each) == "Thread"
-    ]
+    bases = getattr(scope.owner.node, "bases", ())
+    methods = scope.owner.inner
+    if any((path_of(each) or "").rpartition(".")[2] == "Thread" for each in bases):
+        return any(each.name == "run" and _saves(facts, each) for each in methods)
+    makers = [each for method in methods for each in method.nodes(ast.Call) if called_name(each) == "Thread"]
     return any((target := keyword(each, "target")) is not None and _is_saver(facts, target) for each in makers)
+
+
+def _saves(facts: FileFacts, function: Scope, depth: int = 0) -> bool:
+    """Whether a function saves something, or calls one that does."""
+    for call in function.nodes(ast.Call):
+        if called_name(call) in SAVES:
+            return True
+        found = facts.definition(call.func) if depth == 0 else None
+        if found is not None and found.scope.is_function and _saves(found.facts, found.scope, depth + 1):
+            return True
+    return False
 
 
 def _is_waited_for(facts: FileFacts, scope: Scope, call: ast.Call) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import arguments, called_name, method_call, path_of, root_of, strip_calls, walk
 from ..scopes import Scope
-from ..summaries import is_optimizer_step
+from ..summaries import is_optimizer_step, matched_arguments
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -85,6 +85,8 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
     found = facts.definition(call.func)
     if _LOADS.search(name) and (call.args or call.keywords):
         return _is_given(call, module) and (found is None or _loads_weights(found.scope))
+    if found is not None and found.scope.is_function and _loads_into(call, found.scope, module):
+        return True
     if _only_evaluates(facts, call):
         return False
     trains = found is not None and found.scope.is_function and facts.summary(found).steps
@@ -117,6 +119,17 @@ def _is_made_anew(call: ast.Call, module: str) -> bool:
     receiver = module_path(call.func.value) if isinstance(call.func, ast.Attribute) else None
     given = (path_of(call.args[0]) or "") if call.args else ""
     return receiver == module and _RESETS.search(given.lower()) is not None
+
+
+def _loads_into(call: ast.Call, function: Scope, module: str) -> bool:
+    """Whether a function of the project loads into a module, which it is given or which its object has."""
+    given = {each.arg: path for each, value in matched_arguments(call, function) if (path := module_path(value))}
+    for inner in function.nodes(ast.Call):
+        path = module_path(method_call(inner, "load_state_dict")) or ""
+        root = re.split(r"[.\[]", path, maxsplit=1)[0]
+        if root in given and len(function.bindings[root]) == 1 and given[root] + path[len(root) :] == module:
+            return True
+    return False
 
 
 def _loads_weights(function: Scope) -> bool:

@@ -1,0 +1,71 @@
+"""What a called function of the project does to states: which it leaves kept, and which it compares."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..nodes import called_name, path_of
+from ..scopes import Scope
+from ..summaries import Definition, matched_arguments
+from .keepers import always_runs
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+    from .state_flow import State
+
+_TAKES = ("state_dict",)
+
+
+def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[State, bool]]:
+    """The states that a function leaves in what it is given, as the caller writes them; and whether always."""
+    from .across_functions import flow_of  # which itself follows calls
+
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or found.scope is scope or not _takes_a_state(found.scope):
+        return
+    given = _given(call, found)
+    for state in flow_of(found.facts, found.scope).at_exit:
+        place, module = _mapped(given, state.place), _mapped(given, state.kept.module)
+        if place is None or module is None or place == path_of(call.func):
+            continue
+        at = found.facts.statement_of(state.kept.call) if state.kept.call in found.facts.parents else None
+        taken = (state.kept.taken or state.kept.call) if found.facts is facts else None
+        kept = dataclasses.replace(state.kept, module=module, call=call, is_left=True, taken=taken)
+        yield dataclasses.replace(state, place=place, kept=kept), always_runs(found.scope, at)
+
+
+def compared_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
+    """The places of the caller that a function is given and compares with a module, which it is given too."""
+    from .across_functions import flow_of
+
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or not _takes_a_state(found.scope):
+        return
+    given = _given(call, found)
+    for use in flow_of(found.facts, found.scope).unknown_uses:
+        place, module = _mapped(given, use.place), _mapped(given, use.module)
+        if use.role == "compared" and place is not None and module is not None:
+            yield place, module
+
+
+def _takes_a_state(function: Scope) -> bool:
+    return any(called_name(each) in _TAKES for each in function.nodes(ast.Call))
+
+
+def _given(call: ast.Call, found: Definition) -> dict[str, str]:
+    """What the caller writes for each parameter that is not bound anew, as far as it is a place."""
+    return {
+        parameter.arg: path
+        for parameter, value in matched_arguments(call, found.scope)
+        if (path := path_of(value)) and len(found.scope.bindings[parameter.arg]) == 1
+    }
+
+
+def _mapped(given: dict[str, str], place: str) -> str | None:
+    """How the caller writes a place of the function."""
+    root = re.split(r"[.\[]", place, maxsplit=1)[0]
+    return f"{given[root]}{place[len(root) :]}" if root in given else None
