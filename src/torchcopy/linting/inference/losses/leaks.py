@@ -43,7 +43,9 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
     kind = facts.kind_of(kept.node) if not is_given else UNKNOWN
     if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
         return False
-    if _is_told_a_number(facts, kept) or _is_put_in_array(facts, kept.statement) or _is_another_way(facts, losses, kept.statement):
+    if _is_told_a_number(facts, kept) or _is_put_in_array(facts, kept.statement):
+        return False
+    if _is_another_way(facts, losses, kept.statement):
         return False
     if losses.is_for_caller and _is_used_up(facts, scope, root):
         return False

@@ -40,8 +40,9 @@ def met(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
             if not any(isinstance(each, ast.BinOp) for each in (left, right)):
                 yield left, right
-        case ast.BinOp(left=ast.BinOp(op=ast.Mult()) as left, op=ast.Add(), right=ast.BinOp(op=ast.Mult()) as right):
-            yield left, right  # `a * old[key] + b * new[key]`
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            if all(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mult) for each in (left, right)):
+                yield left, right  # `a * old[key] + b * new[key]`
         case ast.AugAssign(target=target, op=ast.Sub(), value=value):
             yield target, value
         case ast.Call():

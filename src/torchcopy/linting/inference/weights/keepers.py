@@ -54,7 +54,7 @@ def always_runs(scope: Scope, at: ast.stmt | None) -> bool:
     """Whether a statement of a function runs in each call: no branch, and none that returns before."""
     if at not in scope.body:
         return False
-    before = scope.body[: scope.body.index(at)]  # type: ignore[arg-type]
+    before = scope.body[: scope.body.index(at)]
     return not any(isinstance(each, ast.Return | ast.Raise) for one in before for each in walk(one))
 
 

@@ -247,19 +247,19 @@ class KeptStates(Flow[State]):
             for each in arguments(call):
                 self._read_whole(each, call, "saved", facts)
             return facts
-        for each in handed_to_saver(self.facts, self.scope, call):
-            self._saved_meanwhile(each, call, facts)
+        for value in handed_to_saver(self.facts, self.scope, call):
+            self._saved_meanwhile(value, call, facts)
         facts = self._kept_by_object(call, self._left_by_function(call, facts))
         for place, module in compared_by(self.facts, call) if facts else ():
             for state in facts:
                 if state.place and is_in(state.place, place) and state.is_trained and state.kept.module == module:
                     self._report(state, call, "compared")
         loaded: set[State] = set()
-        for each in loaded_by(self.facts, call) if facts else ():
-            known = {one for one in facts if one.place == each.place and one.kept.module == each.module}
+        for load in loaded_by(self.facts, call) if facts else ():
+            known = {one for one in facts if one.place == load.place and one.kept.module == load.module}
             loaded |= known
             for state in known:
-                if state.is_trained or (each.is_trained_over and not state.kept.optimizer):
+                if state.is_trained or (load.is_trained_over and not state.kept.optimizer):
                     self._report(state, call, "loaded")
         base = path_of(receiver) if receiver is not None else None
         for container, value in put_in(call):

@@ -21,7 +21,7 @@ _WAITS = ("join", "result", "shutdown", "wait", "as_completed")
 
 
 def handed_to_saver(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[ast.expr]:
-    """What a call gives to a thread that saves it, if the function does not wait for that: by a pool or a queue too."""
+    """What a call gives to a thread that saves it, by a pool or a queue too, if it is not waited for."""
     function: ast.expr | None = None
     given: list[ast.expr] = []
     if _GIVES.search(called_name(call)) and facts.definition(call.func) is not None:
@@ -103,7 +103,7 @@ def _saves(facts: FileFacts, function: Scope, depth: int = 0) -> bool:
 
 
 def _is_waited_for(facts: FileFacts, scope: Scope, call: ast.Call) -> bool:
-    """Whether a function waits for a thread that it has started: later on, or at the end of the `with` of its pool."""
+    """Whether a function waits for a thread that it has started: later, or at the end of the `with` of its pool."""
     pool = root_of(call.func)
     for at in facts.above(call):
         if isinstance(at, ast.With) and isinstance(pool, ast.Name):
