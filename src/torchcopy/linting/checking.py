@@ -98,8 +98,17 @@ def _silence(
     left = []
     used: dict[SilencingComment, set[str]] = {}
     for finding in findings:
-        lines = {*range(finding.line, finding.end_line + 1), *(line for _, line in finding.also)}
+        lines = {*range(finding.line, finding.end_line + 1)}
+        others = {
+            line for _, line in finding.also
+        } - lines  # a comment there that names no code is for something else
         silencing = [c for line in lines for c in by_line.get(line, ()) if c.silences(finding.code)]
+        silencing += [
+            c
+            for line in others
+            for c in by_line.get(line, ())
+            if c.silences(finding.code) and (c.codes or not c.is_noqa)
+        ]
         for comment in silencing:
             used.setdefault(comment, set()).add(finding.code)
         if not silencing:

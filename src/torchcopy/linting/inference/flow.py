@@ -35,6 +35,10 @@ class Flow(Generic[F]):
         """The facts after a simple statement, or after a head: a test, an iterable, a target, a `with` item."""
         raise NotImplementedError
 
+    def left(self, at: ast.With | ast.AsyncWith, facts: frozenset[F]) -> frozenset[F]:  # noqa: ARG002
+        """The facts after the block of a `with` is left."""
+        return facts
+
     def run(self, body: list[ast.stmt], facts: frozenset[F] = frozenset()) -> None:
         """Through a whole function."""
         end = self._block(body, facts)
@@ -60,7 +64,8 @@ class Flow(Generic[F]):
             case ast.With() | ast.AsyncWith():
                 for item in at.items:
                     facts = self.visit(item, facts)
-                return self._block(at.body, facts)
+                inside = self._block(at.body, facts)
+                return None if inside is None else self.left(at, inside)
             case ast.Try() | ast.TryStar():
                 return self._try(at, facts)
             case ast.Match():

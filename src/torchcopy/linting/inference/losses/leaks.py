@@ -120,10 +120,12 @@ def _is_told_a_number(facts: FileFacts, kept: KeptValue) -> bool:
 
 
 def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:
-    """Whether a loss is written into an array, which makes a number of it: `losses[step] = loss`."""
+    """Whether a loss is written into an array, or what may be one: `losses[step] = loss` makes a number of it."""
     match statement:
         case ast.Assign(targets=[ast.Subscript(value=of)]) | ast.AugAssign(target=ast.Subscript(value=of)):
-            return facts.kind_of(of).name == "ndarray"
+            place = path_of(of) or ""
+            is_of_another = place.count(".") > int(facts.scope_of(statement).owns(place))  # may well be an array
+            return is_of_another or facts.kind_of(of).name == "ndarray"
     return False
 
 

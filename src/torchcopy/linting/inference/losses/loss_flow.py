@@ -293,6 +293,13 @@ class Losses(Flow[Value]):
                 given = [each.source for each in facts if each.place == name and each.part is None]
                 if len(given) == 1 and isinstance(given[0], ast.Call):
                     return Value(place, at, given[0], part)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="get"),
+                args=[ast.Constant(value=str() as part), *_],
+            ):
+                given = [each.source for each in facts if each.place == name and each.part is None]
+                if len(given) == 1 and isinstance(given[0], ast.Call):
+                    return Value(place, at, given[0], part)
         return None
 
     def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:

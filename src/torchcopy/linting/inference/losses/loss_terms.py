@@ -22,6 +22,8 @@ def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
         return
     depth += 1
     match node:
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right) if _counts(right):
+            yield from terms(left, depth)
         case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right) if detaches(left) or detaches(right):
             return  # a number with a weight
         case ast.BinOp(left=left, right=right):
@@ -47,8 +49,22 @@ def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
             yield node
 
 
+def _counts(node: ast.expr) -> bool:
+    """Whether an expression is a number that no loss is in: `int(batch.size(1))`."""
+    is_number = isinstance(node, ast.Call) and called_name(node) in ("int", "float", "len")
+    return is_number and not any("loss" in each.lower() for each in _words(node))
+
+
+def _words(node: ast.expr) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name | ast.Attribute):
+            yield each.id if isinstance(each, ast.Name) else each.attr
+
+
 def detaches(node: ast.expr) -> bool:
     """Whether a value is detached, or made of something that is, so that it most likely has no graph."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div) and _counts(node.right):
+        return detaches(node.left)
     return any(isinstance(each, ast.Attribute) and each.attr in _LEAVES_GRAPH for each in ast.walk(node)) or (
         isinstance(node, ast.Call) and called_name(node) in ("float", "int", "np", "to_numpy", "tensor")
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..scopes import Scope
 from ..summaries import bases_of
 from .places import is_in
-from .rounds import is_at_times
+from .rounds import ROUNDS, is_at_times
 from .state_flow import KeptStates, State, Use
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__init__|__enter__")
 _PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__exit__")
-_ROUNDS = ("epoch", "step", "gen", "generation", "round", "round_idx", "iteration", "episode")
 _SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
 
 
@@ -87,7 +86,7 @@ def _may_be_trained(facts: FileFacts, keeper: Scope, state: State) -> bool:
 
 def _is_of_a_round(keeper: Scope) -> bool:
     """Whether a method is one that a training calls in each round: it is told which."""
-    return any(each.arg in _ROUNDS for each in keeper.parameters)
+    return any(each.arg in ROUNDS for each in keeper.parameters)
 
 
 def _is_put_back(keeper: Scope, user: Scope, use: Use) -> bool:

@@ -264,6 +264,8 @@ def unwrapped(facts: FileFacts, node: ast.expr) -> ast.expr | None:
         return None
     if (of := method_call(node, "copy")) is not None and not node.args and not node.keywords:
         return of if path_of(of) != "copy" else None
+    if len(node.args) == 2 and facts.resolve(node.func) in ("typing.cast", "typing_extensions.cast"):
+        return node.args[1]
     if len(node.args) == 1 and not node.keywords:
         is_shallow = facts.resolve(node.func) in SHALLOW
         if is_shallow or (isinstance(node.func, ast.Name) and node.func.id in _SHALLOW_BUILT_IN):
@@ -316,8 +318,19 @@ def _is_module_method(facts: FileFacts, node: ast.expr) -> bool:
     owner = facts.scope_of(node).owner
     if owner is None or not isinstance(owner.node, ast.ClassDef):
         return False
-    return find_method(facts, owner, "state_dict") is None and any(
-        facts.is_module_class(each) for each in owner.node.bases
+    if find_method(facts, owner, "state_dict") is not None:
+        return False
+    is_used = bool(owner.node.bases) and find_method(facts, owner, "parameters") is None
+    return any(facts.is_module_class(each) for each in owner.node.bases) or (
+        is_used and any(_asks_for_parameters(each) for each in owner.inner)
+    )
+
+
+def _asks_for_parameters(method: Scope) -> bool:
+    """Whether a method asks its own object for parameters, as only modules have them."""
+    return any(
+        path_of(method_call(each, "parameters", "named_parameters")) == method.self_name
+        for each in method.nodes(ast.Call)
     )
 
 

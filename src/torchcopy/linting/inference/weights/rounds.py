@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from .kept_states import Kept
 
 
+ROUNDS = ("epoch", "step", "gen", "generation", "round", "round_idx", "iteration", "episode")
+"""Names by which a function is told in which round of a training it is called."""
+
+
 def is_in_one_round(facts: FileFacts, node: ast.AST) -> bool:
     """Whether a node runs in one round of a loop around it: under `if epoch == 5`, but not `if epoch % 5 == 0`."""
     counters = {name for loop in facts.loops(node) if isinstance(loop, ast.For) for name in _counters(loop)}

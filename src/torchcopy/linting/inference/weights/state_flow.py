@@ -24,7 +24,7 @@ from .kept_states import Kept, is_copy, kept_in, thing_of
 from .loads import behind_copies, loaded_by, result_places
 from .places import bound_places, copied_entry, entry_path, in_container, is_in, is_same_object
 from .purpose import goes_into_another, is_copied_next, is_replaced, is_reset_in_loop
-from .rounds import is_in_last_round, is_of_each_round, is_one_of_each_round, is_other_branch
+from .rounds import ROUNDS, is_in_last_round, is_of_each_round, is_one_of_each_round, is_other_branch
 from .threads import SAVES, handed_to_saver
 from .training import module_path, place_behind, updates
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
+_SWAPS = re.compile(r"(^|[._])(ema|averaged?|swap|shadow|swa)(_|$)|average_param|swap_param")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _FILLS = ("load", "async_load", "load_state_dict")
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
@@ -143,6 +144,18 @@ class KeptStates(Flow[State]):
         made_by = getattr(self.scope.node, "decorator_list", ())
         return any((path_of(each) or "").endswith("contextmanager") for each in made_by)
 
+    def left(self, at: ast.With | ast.AsyncWith, facts: frozenset[State]) -> frozenset[State]:
+        """After `with ema.average_parameters():`, which puts other weights back into the module."""
+        if not any(
+            _SWAPS.search((path_of(getattr(each.context_expr, "func", None)) or "").lower()) for each in at.items
+        ):
+            return facts
+        inside = {*walk(at)}
+        return frozenset(
+            dataclasses.replace(each, is_trained=True) if each.place and each.kept.call in inside else each
+            for each in facts
+        )
+
     def _targets(self, node: ast.AST, facts: frozenset[State]) -> frozenset[State]:
         target = node.optional_vars if isinstance(node, ast.withitem) else node
         for each in ast.walk(target) if target is not None else ():
@@ -202,8 +215,8 @@ class KeptStates(Flow[State]):
 
     def _has_moments(self) -> bool:
         """Whether a method is one that runs in the midst of a training, so that an optimizer has its moments."""
-        name = self.scope.name
-        return bool(self.scope.self_name) and bool(_IN_THE_MIDST.search(name))
+        is_told = any(each.arg in ROUNDS for each in self.scope.parameters)
+        return bool(self.scope.self_name) and (is_told or bool(_IN_THE_MIDST.search(self.scope.name)))
 
     def _stored(self, target: ast.expr, facts: frozenset[State]) -> frozenset[State]:
         """After a place got another value: what it held is gone, as are the states of the module it was."""

@@ -84,7 +84,7 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return True
     found = facts.definition(call.func)
     if _LOADS.search(name) and (call.args or call.keywords):
-        return _is_given(call, module) and (found is None or _loads_weights(found.scope))
+        return _is_given(facts, call, module) and (found is None or _loads_weights(found.scope))
     if found is not None and found.scope.is_function and _loads_into(call, found.scope, module):
         return True
     if _only_evaluates(facts, call):
@@ -140,10 +140,17 @@ def _loads_weights(function: Scope) -> bool:
     )
 
 
-def _is_given(call: ast.Call, module: str) -> bool:
-    """Whether a function that loads is given a module, or is a method of the object that keeps it."""
-    given = [path for each in arguments(call) if (path := path_of(each)) is not None]
+def _places_given(call: ast.Call) -> list[str]:
+    return [path for each in arguments(call) if (path := path_of(each)) is not None]
+
+
+def _is_given(facts: FileFacts, call: ast.Call, module: str) -> bool:
+    """Whether a function that loads is given a module, or is a method of an object that has it."""
+    given = _places_given(call)
     owner = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    of = call.func.value if isinstance(call.func, ast.Attribute) else None
+    bound = facts.bindings(of) if isinstance(of, ast.Name) else []
+    given += [path for each in bound if isinstance(each.value, ast.Call) for path in _places_given(each.value)]
     return any(module == each or module.startswith(f"{each}[") for each in given) or (
         owner is not None and module.startswith(f"{owner}.")
     )
