@@ -63,6 +63,7 @@ class FileFacts:
         self.summaries: dict[ast.AST, Summary] = {}
         self.classes_of_parameters: dict[ast.arg, Definition | None] = {}
         self.kept_states: dict[Scope, KeptStates] = {}
+        self.flows_without_calls: dict[Scope, KeptStates] = {}
         self.returned_states: dict[tuple[Scope, int], list[Kept]] = {}
 
     def release(self) -> None:

@@ -15,20 +15,18 @@ from .keepers import always_runs
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .state_flow import State
+    from .state_flow import KeptStates, State
 
 _TAKES = ("state_dict",)
 
 
 def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[State, bool]]:
     """The states that a function leaves in what it is given, as the caller writes them; and whether always."""
-    from .across_functions import flow_of  # which itself follows calls
-
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or found.scope is scope or not _takes_a_state(found.scope):
         return
     given = _given(call, found)
-    for state in flow_of(found.facts, found.scope).at_exit:
+    for state in _flow_of(found).at_exit:
         place, module = _mapped(given, state.place), _mapped(given, state.kept.module)
         if place is None or module is None or place == path_of(call.func):
             continue
@@ -40,16 +38,25 @@ def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[St
 
 def compared_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
     """The places of the caller that a function is given and compares with a module, which it is given too."""
-    from .across_functions import flow_of
-
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or not _takes_a_state(found.scope):
         return
     given = _given(call, found)
-    for use in flow_of(found.facts, found.scope).unknown_uses:
+    for use in _flow_of(found).unknown_uses:
         place, module = _mapped(given, use.place), _mapped(given, use.module)
         if use.role == "compared" and place is not None and module is not None:
             yield place, module
+
+
+def _flow_of(found: Definition) -> KeptStates:
+    """The states of a function alone, followed once: without what it calls, so that all orders give the same."""
+    from .state_flow import KeptStates  # which itself asks for effects
+
+    known = found.facts.flows_without_calls
+    if found.scope not in known:
+        known[found.scope] = flow = KeptStates(found.facts, found.scope, into_calls=False)
+        flow.run(found.scope.body)
+    return known[found.scope]
 
 
 def _takes_a_state(function: Scope) -> bool:

@@ -79,10 +79,12 @@ class Use:
 class KeptStates(Flow[State]):
     """Follows kept states through one function."""
 
-    def __init__(self, facts: FileFacts, scope: Scope) -> None:
+    def __init__(self, facts: FileFacts, scope: Scope, *, into_calls: bool = True) -> None:
         super().__init__()
         self.facts = facts
         self.scope = scope
+        self.into_calls = into_calls
+        """Whether what called functions leave kept is followed too: not in those themselves."""
         self.found: dict[ast.expr, tuple[Kept, ast.AST, str]] = {}
         self.unknown_uses: list[Use] = []
         self.rebound: dict[str, set[str]] = {}
@@ -262,8 +264,8 @@ class KeptStates(Flow[State]):
             return facts
         for value in handed_to_saver(self.facts, self.scope, call):
             self._saved_meanwhile(value, call, facts)
-        facts = self._kept_by_object(call, self._left_by_function(call, facts))
-        for place, module in compared_by(self.facts, call) if facts else ():
+        facts = self._kept_by_object(call, self._left_by_function(call, facts) if self.into_calls else facts)
+        for place, module in compared_by(self.facts, call) if facts and self.into_calls else ():
             for state in facts:
                 if state.place and is_in(state.place, place) and state.is_trained and state.kept.module == module:
                     self._report(state, call, "compared")
