@@ -173,12 +173,28 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
                 for one in kept_in(facts, written[each.alias], depth + 1)
             ]
             continue
-        first, dot, rest = each.module.partition(".")
+        first, dot, rest = _without_wrapper(found, each.module).partition(".")
         if first in places and (dot or first != found.scope.self_name):
             module = f"{places[first]}{dot}{rest}"
             taken = (each.taken or each.call) if found.facts is facts else None
             states.append(dataclasses.replace(each, module=module, call=call, taken=taken, is_returned=True))
     return states
+
+
+def _without_wrapper(function: Definition, module: str) -> str:
+    """`model` for another name of it: `inner = model.module if hasattr(model, "module") else model`."""
+    first, dot, rest = module.partition(".")
+    bound = function.scope.bindings.get(first, [])
+    if not bound or any(each.how != "value" or each.value is None for each in bound):
+        return module
+    values = [
+        one
+        for each in bound
+        for one in ((each.value.body, each.value.orelse) if isinstance(each.value, ast.IfExp) else (each.value,))
+    ]
+    places = {module_path(each) for each in values}
+    place = places.pop() if len(places) == 1 else None
+    return module if place is None else f"{place}{dot}{rest}"
 
 
 def _makes_copies(function: Scope) -> bool:

@@ -6,9 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, method_call, path_of, strip_calls, walk
+from ..nodes import arguments, called_name, method_call, names_in, path_of, strip_calls, walk
 from ..scopes import Scope
-from ..values.elements import container_of
 from .kept_states import Kept
 from .places import is_in
 from .training import module_path
@@ -79,7 +78,11 @@ def _is_parameter_of(facts: FileFacts, node: ast.expr, module: str) -> bool:
     inner, _ = strip_calls(node, "data", "detach")
     if not isinstance(inner, ast.Name) or inner is node:
         return False
-    iterated = container_of(facts, inner)
+    loops = (each for each in facts.loops(inner) if isinstance(each, ast.For))
+    around = next((each for each in loops if any(one.id == inner.id for one in names_in(each.target))), None)
+    iterated: ast.expr | None = around.iter if around is not None else None
+    if isinstance(iterated, ast.Call) and called_name(iterated) in ("enumerate", "tqdm", "list") and iterated.args:
+        iterated = iterated.args[0]
     if isinstance(iterated, ast.Name):  # `weights = [(n, p) for n, p in model.named_parameters()]`
         bound = facts.bindings(iterated)
         iterated = bound[0].value if len(bound) == 1 else None

@@ -62,7 +62,8 @@ def _seen_from_inside(facts: FileFacts, scope: Scope, function: ast.expr) -> Ite
     if found is None or found.scope.parent is not scope:
         return
     for call in found.scope.nodes(ast.Call):
-        for each in call.args[:1] if called_name(call) in SAVES else ():
+        is_save = called_name(call) in SAVES or _SAVER.search(called_name(call).lower())
+        for each in call.args[:1] if is_save else ():
             root = root_of(each)
             if isinstance(root, ast.Name) and root.id not in found.scope.bindings:
                 yield each
