@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _DEEPEST = 3  # calls of calls
+_FEW = 10  # graphs that are kept at a time
 _NUMBERS = {"int", "float", "bool", "Number", "floating", "ndarray"}
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 
@@ -167,14 +168,16 @@ def _is_in_evaluation(facts: FileFacts, node: ast.AST) -> bool:
 
 
 def _is_bounded(facts: FileFacts, losses: Losses, root: str) -> bool:
-    """Whether the keeper is a `deque` with a `maxlen`, or a list from which the oldest are taken."""
+    """Whether the keeper is a `deque` of the last few, or a list from which the oldest are taken."""
     scope = losses.scope
     bound = scope.bindings.get(root, [])
     if root.startswith(f"{scope.self_name}.") and scope.owner is not None:
         bound = facts.class_attributes(scope.owner).get(root.partition(".")[2], [])
     for each in bound:
         if isinstance(each.value, ast.Call) and called_name(each.value) == "deque":
-            return len(each.value.args) > 1 or keyword(each.value, "maxlen") is not None
+            longest = each.value.args[1] if len(each.value.args) > 1 else keyword(each.value, "maxlen")
+            is_short = isinstance(longest, ast.Constant) and isinstance(longest.value, int)
+            return is_short and longest.value <= _FEW  # type: ignore[union-attr]
         if isinstance(each.value, ast.Subscript) and path_of(each.value.value) == root:
             return True  # `losses = losses[-20:]`
     return root in losses.cut

@@ -96,7 +96,7 @@ class KeptStates(Flow[State]):
         """Places of dicts into which entries are put under keys that vary, and from which line on."""
         self.copied: set[str] = set()
         """Places that get a copy somewhere in the function."""
-        self.training_lines: set[int] = set()
+        self.training_lines: set[float] = set()
         self.called: set[str] = set()
         self.stale_at_call: dict[str, set[State]] = {}
         """For each own method that is called, the states of an earlier time that the object may hold then."""
@@ -153,6 +153,7 @@ class KeptStates(Flow[State]):
         ):
             return facts
         inside = {*walk(at)}
+        self.training_lines.add((at.end_lineno or 0) + 0.5)
         return frozenset(
             dataclasses.replace(each, is_trained=True) if each.place and each.kept.call in inside else each
             for each in facts
