@@ -13,7 +13,8 @@ from ..inference.nodes import called_name, method_call
 from ..inference.scopes import Scope
 from ..inference.weights.across_functions import across_functions, flow_of
 from ..inference.weights.kept_states import Kept, unwrapped
-from ..inference.weights.state_flow import KeptStates, State, Use
+from ..inference.weights.state_flow import KeptStates
+from ..inference.weights.states import State, Use
 
 CODE = "TC101"
 NEEDS = (

@@ -58,8 +58,9 @@ assert torch.equal(model.weight, first)
 A name, attribute or entry of a dict or object that gets `model.state_dict()`, or a shallow copy of one, and is
 loaded, saved, returned, or compared with the newer state after the model was trained: by an optimizer's step,
 or by a call of a function that takes one, in the same project. Methods of one class are read together (one
-keeps, one puts back), those it has from classes of other files too, and what a function of the project returns
-or loads. States of several rounds in one list or dict are one and the same.
+keeps, one puts back), those it has from classes of other files too, and what a function of the project returns,
+loads, compares, or leaves in an object: `stopper.update(loss, model.state_dict())`. States of several rounds in
+one list or dict are one and the same. A state that a thread saves changes while it writes.
 
 Left alone: states that are loaded or saved at once, that go into another model, or whose entries the program
 writes on purpose; a first state that the first round replaces, or copies later; a class whose `state_dict`

@@ -55,7 +55,6 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
             if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.part, depth + 1):
                 hot.add(each)
         hot |= _differentiated_by_methods(losses, depth + 1)
-        hot |= _made_beside(losses, hot, depth + 1)
     while True:
         whole = hot - losses.summed_elsewhere
         more = {each for each in _all_values(losses) if _is_sum_of(losses, each, hot)}
@@ -69,6 +68,8 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
         more |= {
             each for each, of in losses.derived.items() if of & hot and not is_detached(losses, each, derived=True)
         }
+        if depth < _DEEPEST:
+            more |= _made_beside(losses, hot, depth + 1)
         if more <= hot:
             return hot
         hot |= more

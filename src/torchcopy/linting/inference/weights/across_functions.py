@@ -11,7 +11,8 @@ from ..scopes import Scope
 from ..summaries import bases_of
 from .places import is_in
 from .rounds import ROUNDS, is_at_times
-from .state_flow import KeptStates, State, Use
+from .state_flow import KeptStates
+from .states import State, Use
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

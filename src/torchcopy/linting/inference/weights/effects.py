@@ -15,7 +15,8 @@ from .keepers import always_runs
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .state_flow import KeptStates, State
+    from .state_flow import KeptStates
+    from .states import State
 
 _TAKES = ("state_dict",)
 

@@ -173,7 +173,7 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
                 for one in kept_in(facts, written[each.alias], depth + 1)
             ]
             continue
-        first, dot, rest = _without_wrapper(found, each.module).partition(".")
+        first, dot, rest = _without_wrapper(found.scope, each.module).partition(".")
         if first in places and (dot or first != found.scope.self_name):
             module = f"{places[first]}{dot}{rest}"
             taken = (each.taken or each.call) if found.facts is facts else None
@@ -181,10 +181,10 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
     return states
 
 
-def _without_wrapper(function: Definition, module: str) -> str:
+def _without_wrapper(function: Scope, module: str) -> str:
     """`model` for another name of it: `inner = model.module if hasattr(model, "module") else model`."""
     first, dot, rest = module.partition(".")
-    bound = function.scope.bindings.get(first, [])
+    bound = function.bindings.get(first, [])
     if not bound or any(each.how != "value" or each.value is None for each in bound):
         return module
     values = [
@@ -319,7 +319,7 @@ def thing_of(facts: FileFacts, of: ast.expr, path: str) -> str:
         return ""
     bound = facts.bindings(of) if isinstance(of, ast.Name) else []
     if [each.how for each in bound] == ["value"]:
-        path = place_behind(facts, bound[0].value) or path
+        path = place_behind(facts, bound[0].value) or _without_wrapper(facts.scope_of(of), path)
     last = path.rpartition(".")[2].partition("[")[0].lower()
     if _NEITHER.search(last):
         return ""

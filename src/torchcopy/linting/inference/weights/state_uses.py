@@ -1,0 +1,209 @@
+"""What is done with kept states in one function: they are loaded, compared, saved and returned."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from ..flow import Flow
+from ..nodes import arguments, called_name, keyword, method_call, path_of, strip_calls
+from ..scopes import Scope
+from ..summaries import GIVES_ITSELF
+from .comparisons import origins
+from .kept_states import Kept, thing_of
+from .loads import behind_copies, result_places
+from .places import bound_places, entry_path, in_container, is_in
+from .purpose import goes_into_another, is_replaced, is_reset_in_loop
+from .rounds import is_other_branch
+from .states import FILLED, TRAINED, State, Use
+from .training import module_path
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+
+
+class StateUses(Flow[State]):
+    """Notes what is done with kept states, as far as `found`, and with places that held none, as `unknown_uses`.
+
+    How states come to be kept says the subclass, in `state_flow.py`.
+    """
+
+    def __init__(self, facts: FileFacts, scope: Scope, *, into_calls: bool = True) -> None:
+        super().__init__()
+        self.facts = facts
+        self.scope = scope
+        self.into_calls = into_calls
+        """Whether what called functions leave kept is followed too: not in those themselves."""
+        self.found: dict[ast.expr, tuple[Kept, ast.AST, str]] = {}
+        self.unknown_uses: list[Use] = []
+        self.rebound: dict[str, set[str]] = {}
+        self.refilled: dict[str, list[ast.AST]] = {}
+        """Names that the function gives a value, and where; those of attributes are in the facts."""
+        self.written_through: set[str] = set()
+        """Places of states whose entries are written in place: on purpose."""
+        self.entered: dict[str, int] = {}
+        """Places of dicts into which entries are put under keys that vary, and from which line on."""
+        self.copied: set[str] = set()
+        """Places that get a copy somewhere in the function."""
+        self.training_lines: set[float] = set()
+        self.called: set[str] = set()
+        self.stale_at_call: dict[str, set[State]] = {}
+        """For each own method that is called, the states of an earlier time that the object may hold then."""
+
+    @functools.cached_property
+    def _may_compare(self) -> bool:
+        """Whether what another function kept may be compared with a newer state here."""
+        takes = any(called_name(each) == "state_dict" for each in self.scope.nodes(ast.Call))
+        return bool(self.scope.self_name) or (takes and bool(self.scope.parameters))
+
+    def _loaded(self, call: ast.Call, receiver: ast.expr | None, facts: frozenset[State]) -> frozenset[State]:
+        given = arguments(call)
+        if receiver is not None:
+            receiver, _ = strip_calls(receiver, *GIVES_ITSELF)  # `model.cpu().load_state_dict(best)`
+        module = module_path(receiver) or ""
+        if receiver is None or not module:
+            module = next((path for each in given if (path := module_path(each)) is not None), "")
+        inside = in_container(self.facts, receiver) if receiver is not None else None
+        loaded: set[str] = set()
+        for each in given:
+            value = behind_copies(self.facts, each)
+            path = entry_path(value)
+            for place in result_places(self.facts, value) if path is None else (path,):
+                if place != module:
+                    loaded |= self._read_into(module, value, place, call, facts, inside)
+        if _is_assigning(call):
+            return facts
+        if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
+            facts |= {TRAINED}  # it has moments from now on
+        self.training_lines.add(call.lineno)
+        modules = {module, inside}
+        return frozenset(
+            dataclasses.replace(each, is_trained=True)
+            if each.place and each.kept.module in modules and each.place not in loaded
+            else each
+            for each in facts
+        )
+
+    def _read_into(
+        self,
+        module: str,
+        value: ast.expr,
+        path: str,
+        call: ast.Call,
+        facts: frozenset[State],
+        inside: str | None,
+    ) -> set[str]:
+        """Notes that a value is loaded into a module, which may be `inside` of a container: which states it is."""
+        places = (path, in_container(self.facts, value))
+        known = [state for state in facts if state.place in places]
+        for state in known:
+            is_stale = state.is_trained and not goes_into_another(state.kept, state.place, module)
+            if is_stale or is_reset_in_loop(self.facts, state.kept, state.place, call, module):
+                self._report(state, call, "loaded")
+        for place in bound_places(self.facts, self.scope, value, path):
+            is_older = not known or (self.scope.owns(place) and not any(each.is_trained for each in known))
+            if is_older and (known or not self._is_refilled(place, path, call, facts)):
+                since = self._since_made(module) if inside is None else None
+                self.unknown_uses.append(Use(self.facts.source.path, place, call, inside or module, since))
+        return {state.place for state in known}
+
+    def _refilled(self, path: str, target: ast.expr) -> set[State]:
+        """Notes that a place got a value: on this way, or for a name in this function."""
+        if "." in path:
+            return {State("", dataclasses.replace(FILLED, module=path))}
+        self.refilled.setdefault(path, []).append(target)
+        return set()
+
+    def _is_refilled(self, place: str, path: str, at: ast.AST, facts: frozenset[State]) -> bool:
+        """Whether this function gave a place a value before; an object that it made has filled its attributes."""
+        if any(each.kept.call is FILLED.call and is_in(place, each.kept.module) for each in facts):
+            return True
+        return any(
+            is_in(place, each) and not place.startswith(f"{each}.")
+            for each, targets in self.refilled.items()
+            if (each != path or each == place) and not all(is_other_branch(self.facts, one, at) for one in targets)
+        )
+
+    def _compared(self, old: ast.expr, new: ast.expr, at: ast.AST, facts: frozenset[State]) -> None:
+        """After an old state met the newer one of its model."""
+        modules: set[str] = set()
+        for each in origins(self.facts, new):
+            of = method_call(each, "state_dict", "parameters", "named_parameters")
+            if of is not None:
+                modules |= {module_path(of) or "?"}
+                continue
+            path = entry_path(each) or ""
+            modules |= {
+                one.kept.module for one in facts if not one.is_trained and one.place and is_in(path, one.place)
+            }
+            modules |= {one.kept.module for one in facts if _is_entry(path, one.kept.module, old)}
+        for each in origins(self.facts, old) if modules else ():
+            path = entry_path(each) or ""
+            known = [one for one in facts if one.place and is_in(path, one.place)]
+            for state in known:
+                if state.is_trained and state.kept.module in modules:
+                    self._report(state, at, "compared")
+            root = re.split(r"[.\[]", path, maxsplit=1)[0]
+            is_given = any(one.how == "parameter" for one in self.scope.bindings.get(root, ()))
+            if not known and (self.scope.owns(path) or is_given) and not self._is_refilled(path, "", at, facts):
+                for module in modules:
+                    self.unknown_uses.append(
+                        Use(self.facts.source.path, path, at, module, self._since_made(module), role="compared")
+                    )
+
+    def _since_made(self, module: str) -> frozenset[str] | None:
+        since = self.rebound.get(module)
+        return None if since is None else frozenset(since)
+
+    def _read_whole(self, value: ast.expr, at: ast.AST, role: str, facts: frozenset[State]) -> None:
+        """A save or return of a place, or of something around it."""
+        shown = [value]
+        written = self.facts.last_value(value) if isinstance(value, ast.Name) else value
+        if isinstance(value, ast.Tuple | ast.List):
+            shown = list(value.elts)
+        elif isinstance(written, ast.Dict):
+            shown = [value, *written.values] if written is not value else list(written.values)
+        for each in shown:
+            path = path_of(behind_copies(self.facts, each))
+            if path is None or path == self.scope.self_name:
+                continue
+            places = (path, in_container(self.facts, each))
+            for state in facts:
+                if state.place and state.is_trained and any(one and is_in(state.place, one) for one in places):
+                    self._report(state, at, role)
+            if path.partition(".")[2] or path not in self.scope.bindings:
+                self.unknown_uses.append(Use(self.facts.source.path, path, at, "", role=role))
+
+    def _report(self, state: State, at: ast.AST, role: str) -> None:
+        if self.entered.get(state.place, getattr(at, "lineno", 0)) < getattr(at, "lineno", 0):
+            return  # a state to be loaded is put together
+        if role != "loaded" and self._is_at_once(state, at):
+            return
+        is_copied = any(is_in(state.place, each) for each in self.copied)
+        is_first = not self.facts.loops(state.kept.call)
+        if is_first and (is_copied or is_replaced(self.facts, self.scope, state.place)):
+            return  # only what it begins with is no copy
+        before = self.found.get(state.kept.call)
+        if before is None or (before[1] is at and state.kept.module < before[0].module):  # the same in each run
+            self.found[state.kept.call] = (state.kept, at, role)
+
+    def _is_at_once(self, state: State, at: ast.AST) -> bool:
+        """Whether a state is read in the round that keeps it, and only an earlier one's was trained over."""
+        first, last = state.kept.call.lineno, getattr(at, "lineno", 0)
+        if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
+            return False
+        return not any(first < line < last for line in self.training_lines)
+
+
+def _is_entry(path: str, module: str, entry: ast.expr) -> bool:
+    """Whether a place is the weight that an entry of a state has the name of: `net.weight`, `state["weight"]`."""
+    is_named = isinstance(entry, ast.Subscript) and isinstance(entry.slice, ast.Constant)
+    return bool(module) and is_named and path == f"{module}.{entry.slice.value}"  # type: ignore[attr-defined]
+
+
+def _is_assigning(call: ast.Call) -> bool:
+    wanted = keyword(call, "assign")
+    return isinstance(wanted, ast.Constant) and wanted.value is True
