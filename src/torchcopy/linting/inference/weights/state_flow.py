@@ -55,7 +55,7 @@ class KeptStates(StateUses):
             case ast.AugAssign(target=target, op=ast.Add(), value=ast.List(elts=[value])):
                 facts = self._listed(path_of(target), value, facts)
             case ast.AugAssign(target=target):
-                facts = self._without(path_of(target), facts)
+                facts = self._written(target, self._without(path_of(target), facts))
             case ast.Delete(targets=targets):
                 for gone in targets:
                     facts = self._stored(gone, facts)
