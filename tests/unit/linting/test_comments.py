@@ -156,3 +156,33 @@ def test_the_audit_reads_the_same_codes_and_is_silenced_by_nothing_malformed():
         (2, (), False),
         (3, (), True),
     ]
+
+
+STALE = """\
+import torch
+
+
+def train(model, optimizer, batches):
+    best = None
+    for batch in batches:
+        model(batch).mean().backward()
+        optimizer.step()
+        best = best or model.state_dict()
+    model.load_state_dict(best){comment}
+"""
+
+
+@pytest.mark.parametrize(
+    ("comment", "left"),
+    [
+        ("  # torchcopy: ignore", []),
+        ("  # torchcopy: ignore[TC101]", []),
+        ("  # noqa: TC101", []),
+        ("  # noqa", [9]),
+        ("  # noqa: best is defined here", [9]),
+        ("  # noqa: E501", [9]),
+    ],
+)
+def test_a_bare_noqa_on_another_line_of_a_finding_is_for_something_else(comment, left, tmp_path):
+    report = run(write(tmp_path, one=STALE.format(comment=comment)))
+    assert [(each.code, each.line) for each in report.findings] == [("TC101", line) for line in left]

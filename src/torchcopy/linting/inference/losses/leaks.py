@@ -63,7 +63,7 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
 def is_kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> bool:
     """Whether a method of the project that is given a loss keeps it, or a sum of them, in its object."""
     taken = taken_by(facts, given.call, given.argument) if depth < _DEEPEST else None
-    if taken is None or not taken.scope.self_name:
+    if taken is None or not taken.scope.self_name or facts.is_without_graph(given.call):
         return False
     losses = losses_of(taken.facts, taken.scope)
     known = losses.keeps

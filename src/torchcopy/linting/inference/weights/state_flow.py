@@ -346,6 +346,8 @@ class KeptStates(StateUses):
                 facts = frozenset(each for each in facts if each.place != place)
         path = path_of(inner)
         base = path_of(inner.value) if isinstance(inner, ast.Subscript) else None
+        if base is not None and any(each.place == base for each in facts):
+            self.written_through.add(base)
         return frozenset(each for each in facts if each.place not in (path, base) or not each.place)
 
 

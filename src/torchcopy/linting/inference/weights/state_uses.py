@@ -180,6 +180,8 @@ class StateUses(Flow[State]):
     def _report(self, state: State, at: ast.AST, role: str) -> None:
         if self.entered.get(state.place, getattr(at, "lineno", 0)) < getattr(at, "lineno", 0):
             return  # a state to be loaded is put together
+        if state.place in self.written_through:
+            return
         if role != "loaded" and self._is_at_once(state, at):
             return
         is_copied = any(is_in(state.place, each) for each in self.copied)
