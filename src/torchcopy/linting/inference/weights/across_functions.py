@@ -133,7 +133,7 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
         is_older = "best" in use.place or ("[*]" in state.place and (state.is_trained or _is_of_a_round(keeper)))
         return is_older and not is_at_once
     if use.since_made is not None and keeper.name not in use.since_made:
-        return False  # the user has made the module anew
+        return "[*]" in state.place and _is_put_back(keeper, user, use)  # else the user has made the module anew
     if user is keeper and not is_at_times(facts, state.kept.call, use.node):
         return False  # it is kept anew before each use
     loads_whole = "." not in use.module and state.kept.is_returned  # `self.load_state_dict(…)` loads `self.model`

@@ -24,6 +24,7 @@ _WRITTEN_STATES = (ast.Call, ast.Dict, ast.DictComp, ast.ListComp)
 _SHALLOW_BUILT_IN = ("dict", "OrderedDict")
 _KEEPING = ("cpu", "to", "detach", "numpy", "data", "contiguous", "view", "requires_grad_")
 _VIEWS = ("numpy.asarray", "numpy.float32", "torch.as_tensor", "torch.from_numpy")
+_MOVES = re.compile(r"^_*(move_)?(to|cpu|to_cpu|to_device|move)(_recursive(ly)?)?$")
 _COPIED_ON_GPU = ("cpu", "to", "numpy")
 _MODULES = re.compile(
     r"model|net|module|encoder|decoder|actor|critic|policy|generator|discriminator|student|teacher|backbone|head|"
@@ -157,15 +158,17 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
         for parameter, each in given.items()
         if parameter.arg not in written and (place := module_path(each))
     }
+    held = {parameter.arg: place for parameter, each in given.items() if (place := entry_path(each))}
     states: list[Kept] = []
     for each in _returned_by(found, depth):
         if each.alias and copies:
             continue
-        if each.alias in places:  # it may give back what it got
-            states.append(dataclasses.replace(each, alias=places[each.alias], call=call))
+        if each.alias in held:  # it may give back what it got
+            moved = each.copied_on_gpu or _MOVES.search(found.scope.name) is not None
+            states.append(dataclasses.replace(each, alias=held[each.alias], call=call, copied_on_gpu=moved))
             continue
         if each.alias in written:  # what is written there: `to_cpu(model.state_dict())`
-            moved = each.copied_on_gpu
+            moved = each.copied_on_gpu or _MOVES.search(found.scope.name) is not None
             states += [
                 dataclasses.replace(
                     one, suffix=each.suffix + one.suffix, call=call, copied_on_gpu=moved or one.copied_on_gpu
@@ -200,9 +203,9 @@ def _without_wrapper(function: Scope, module: str) -> str:
 def _makes_copies(function: Scope) -> bool:
     """Whether a function is there to copy or convert what it is given, though it gives the rest back as it is.
 
-    So does one that calls itself, for the parts.
+    So does one that calls itself, for the parts, unless it is there to move them.
     """
-    copying = ("clone", "deepcopy", function.name)
+    copying = ("clone", "deepcopy") if _MOVES.search(function.name) else ("clone", "deepcopy", function.name)
     return "copy" in function.name or any(called_name(each) in copying for each in function.nodes(ast.Call))
 
 

@@ -137,8 +137,11 @@ class KeptStates(StateUses):
         for kept in kept_in(self.facts, value):
             if kept.alias:
                 for state in facts:
-                    if is_in(state.place, kept.alias):
-                        yield dataclasses.replace(state, place=kept.suffix + state.place[len(kept.alias) :])
+                    inside = _inside(state.place, kept.alias)
+                    if inside is not None:
+                        moved = state.kept.copied_on_gpu or kept.copied_on_gpu
+                        known = dataclasses.replace(state.kept, copied_on_gpu=moved)
+                        yield dataclasses.replace(state, place=kept.suffix + inside, kept=known)
             elif is_in_last_round(self.facts, kept.call):
                 continue
             elif not kept.optimizer or TRAINED in facts or self._has_moments():
@@ -349,6 +352,16 @@ class KeptStates(StateUses):
         if base is not None and any(each.place == base for each in facts):
             self.written_through.add(base)
         return frozenset(each for each in facts if each.place not in (path, base) or not each.place)
+
+
+def _inside(place: str, outer: str) -> str | None:
+    """Where a place is inside of another, `kept[*]` being any entry of `kept`; nothing where it is elsewhere."""
+    if is_in(place, outer):
+        return place[len(outer) :]
+    base = outer.removesuffix("[*]")
+    if base == outer or not place.startswith(f"{base}['"):
+        return None
+    return place[len(base) :].partition("]")[2]
 
 
 def _parts(targets: list[ast.expr]) -> Iterator[tuple[ast.expr, str]]:

@@ -104,7 +104,8 @@ class StateUses(Flow[State]):
             if is_stale or is_reset_in_loop(self.facts, state.kept, state.place, call, module):
                 self._report(state, call, "loaded")
         for place in bound_places(self.facts, self.scope, value, path):
-            is_older = not known or (self.scope.owns(place) and not any(each.is_trained for each in known))
+            may_be_older = not any(each.is_trained for each in known) or all(each.kept.is_left for each in known)
+            is_older = not known or (self.scope.owns(place) and may_be_older)
             if is_older and (known or not self._is_refilled(place, path, call, facts)):
                 since = self._since_made(module) if inside is None else None
                 self.unknown_uses.append(Use(self.facts.source.path, place, call, inside or module, since))
