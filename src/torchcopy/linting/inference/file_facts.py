@@ -29,6 +29,8 @@ from .values.kinds import Kind
 from .weights.kept_states import Kept
 
 if TYPE_CHECKING:
+    from .weights.keepers import KeptParameter
+    from .weights.loads import Load
     from .weights.state_flow import KeptStates
 
 _NO_GRAPH = ("no_grad", "inference_mode")
@@ -64,6 +66,10 @@ class FileFacts:
         self.classes_of_parameters: dict[ast.arg, Definition | None] = {}
         self.kept_states: dict[Scope, KeptStates] = {}
         self.flows_without_calls: dict[Scope, KeptStates] = {}
+        self.saver_classes: dict[Scope, bool] = {}
+        self.last_waits: dict[Scope, int] = {}
+        self.kept_parameters: dict[Scope, list[KeptParameter]] = {}
+        self.loads: dict[Scope, list[Load]] = {}
         self.returned_states: dict[tuple[Scope, int], list[Kept]] = {}
 
     def release(self) -> None:

@@ -26,6 +26,12 @@ NEEDS = (
 """What takes a state, and names of methods of other files that often hand one out."""
 
 
+_MEANWHILE = {
+    "kept beside the next one": "in each round: all that is kept is the last one",
+    "saved by a thread": "while a thread saves them",
+}
+
+
 def check(facts: FileFacts) -> Iterator[Finding]:
     """States that were kept without a copy, and read after the model was trained."""
     flows: dict[Scope, KeptStates] = {}
@@ -62,15 +68,16 @@ def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str) ->
     is_here = path == facts.source.path
     where = f"line {line}" if is_here else f"{os.path.basename(path)}:{line}"
     what = "optimizer" if kept.optimizer else "model"
+    meanwhile = _MEANWHILE.get(role, f"until it is {role} in {where}")
     if kept.copied_on_gpu:
         message = (
             f"this state of `{kept.module}` is copied where the {what} is on a GPU; on the CPU its tensors are "
-            f"the {what}'s own, which the training changes until it is {role} in {where}; clone the values"
+            f"the {what}'s own, which the training changes {meanwhile}; clone the values"
         )
     else:
         message = (
-            f"the tensors of this state are those of `{kept.module}`, which the training changes until it is "
-            f"{role} in {where}; clone the values, or keep a `copy.deepcopy`"
+            f"the tensors of this state are those of `{kept.module}`, which the training changes "
+            f"{meanwhile}; clone the values, or keep a `copy.deepcopy`"
         )
     also = [(f"{role} here", line)] if is_here else []
     if kept.taken is not None:

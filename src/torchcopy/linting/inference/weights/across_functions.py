@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..nodes import called_name
 from ..scopes import Scope
 from ..summaries import bases_of
 from .places import is_in
-from .rounds import ROUNDS, is_at_times
+from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_at_times
 from .state_flow import KeptStates
 from .states import State, Use
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__init__|__enter__")
 _PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__exit__")
-_SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
 
 
 def flow_of(facts: FileFacts, scope: Scope) -> KeptStates:
@@ -47,7 +47,9 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
                         if _is_used(facts, flow, keeper, state, user, use)
                     )
             elif (outer := _outer_scope(keeper, state)) is not None:
-                yield from ((state, use) for user, use in uses if _is_used_outside(facts, state, outer, user, use))
+                yield from (
+                    (state, use) for user, use in uses if _is_used_outside(facts, keeper, state, outer, user, use)
+                )
             elif _is_left_in_given_object(keeper, state):
                 yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
 
@@ -82,7 +84,7 @@ def _may_be_trained(facts: FileFacts, keeper: Scope, state: State) -> bool:
         return True
     handed = {each.arg for each in keeper.parameters} - {keeper.self_name}
     is_handed = state.kept.module.partition(".")[0] in handed
-    return is_handed or any(each in facts.source.text for each in _SIGNS_OF_TRAINING)
+    return is_handed or any(each in facts.source.text for each in SIGNS_OF_TRAINING)
 
 
 def _is_of_a_round(keeper: Scope) -> bool:
@@ -163,7 +165,7 @@ def _outer_scope(keeper: Scope, state: State) -> Scope | None:
     return None
 
 
-def _is_used_outside(facts: FileFacts, state: State, outer: Scope, user: Scope, use: Use) -> bool:
+def _is_used_outside(facts: FileFacts, keeper: Scope, state: State, outer: Scope, user: Scope, use: Use) -> bool:
     """Whether the function around, or one that sees a name of the file, reads the state that is left there."""
     name = re.split(r"[.\[]", use.place, maxsplit=1)[0]
     is_seen = user is outer or (outer in _around(user) and name not in user.bindings)
@@ -171,8 +173,10 @@ def _is_used_outside(facts: FileFacts, state: State, outer: Scope, user: Scope, 
         return False
     if not use.is_with_module:  # saved or returned, as the best of all
         is_sibling = user is not outer and outer is not facts.module
+        if any(called_name(each) == user.name for each in keeper.nodes(ast.Call)):
+            return False  # at once
         return is_sibling and "best" in use.place and _is_in_the_midst(facts, state)
-    return _is_same_module(state, use) and any(each in facts.source.text for each in _SIGNS_OF_TRAINING)
+    return _is_same_module(state, use) and any(each in facts.source.text for each in SIGNS_OF_TRAINING)
 
 
 def _is_in_the_midst(facts: FileFacts, state: State) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .state_flow import KeptStates
     from .states import State
 
+_MOST_STATES = 24  # of one function: what leaves more is no stopper
 _TAKES = ("state_dict",)
 
 
@@ -27,14 +28,15 @@ def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[St
     if found is None or not found.scope.is_function or found.scope is scope or not _takes_a_state(found.scope):
         return
     given = _given(call, found)
-    for state in _flow_of(found).at_exit:
+    kept = [each for each in _flow_of(found).at_exit if each.place]
+    for state in kept if len(kept) <= _MOST_STATES else ():
         place, module = _mapped(given, state.place), _mapped(given, state.kept.module)
         if place is None or module is None or place == path_of(call.func):
             continue
         at = found.facts.statement_of(state.kept.call) if state.kept.call in found.facts.parents else None
         taken = (state.kept.taken or state.kept.call) if found.facts is facts else None
-        kept = dataclasses.replace(state.kept, module=module, call=call, is_left=True, taken=taken)
-        yield dataclasses.replace(state, place=place, kept=kept), always_runs(found.scope, at)
+        told = dataclasses.replace(state.kept, module=module, call=call, is_left=True, taken=taken)
+        yield dataclasses.replace(state, place=place, kept=told), always_runs(found.scope, at)
 
 
 def compared_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,10 @@ from .places import entry_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .kept_states import Kept
 
 CONTAINERS = ("append", "add", "appendleft", "put")
+_EMPTIES = ("pop", "popleft", "popitem", "clear")
+_MOST_KEPT = 12  # parameters that a method keeps
 _HEAPS = ("heappush", "heapreplace", "heappushpop")
 
 
@@ -35,6 +37,21 @@ class Keeping:
     is_sure: bool
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeptParameter:
+    """What a method does with a parameter: it keeps it in an attribute, as it is.
+
+    Attributes:
+        attribute: `.best`, `.states[*]`, `.best['model']`.
+        name: of the parameter.
+        is_sure: it is kept in each call, instead of what was there.
+    """
+
+    attribute: str
+    name: str
+    is_sure: bool
+
+
 def kept_by_method(facts: FileFacts, call: ast.Call) -> Iterator[Keeping]:
     """What a method of an object of the project keeps, if it is given a state."""
     receiver = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
@@ -44,10 +61,59 @@ def kept_by_method(facts: FileFacts, call: ast.Call) -> Iterator[Keeping]:
     if found is None or not found.scope.is_function or not found.scope.self_name:
         return
     given = {parameter.arg: value for parameter, value in matched_arguments(call, found.scope)}
-    for attribute, kept, at in kept_parameters(found):
-        if kept.alias in given:
-            is_sure = "[*]" not in attribute and always_runs(found.scope, at)
-            yield Keeping(f"{receiver}{attribute}{kept.suffix}", given[kept.alias], is_sure)
+    for each in kept_parameters(found):
+        if each.name in given:
+            yield Keeping(f"{receiver}{each.attribute}", given[each.name], each.is_sure)
+
+
+def kept_parameters(found: Definition) -> list[KeptParameter]:
+    """The parameters that a method keeps in attributes, and does not copy, empty or replace there at once."""
+    known = found.facts.kept_parameters
+    if found.scope not in known:
+        known[found.scope] = [*_kept_parameters(found)][:_MOST_KEPT]
+    return known[found.scope]
+
+
+def _kept_parameters(found: Definition) -> Iterator[KeptParameter]:
+    from .kept_states import kept_in  # which itself asks what a constructor keeps
+
+    scope = found.scope
+    names = {each.arg for each in scope.parameters if len(scope.bindings[each.arg]) == 1} - {scope.self_name}
+    stored = [*_stored(scope)]
+    changed = _changed_by_others(found)
+    for place, value, at in stored:
+        root = root_of(at)
+        if not isinstance(root, ast.Name) or root.id != scope.self_name:
+            continue
+        attribute = place[len(scope.self_name) + 1 :]
+        again = sum(other == place for other, _, _ in stored) > 1 and "[*]" not in place
+        if again or re.split(r"[.\[]", attribute, maxsplit=1)[0] in changed:
+            continue
+        for kept in kept_in(found.facts, value):
+            if kept.alias in names:
+                is_sure = "[*]" not in place and always_runs(scope, found.facts.statement_of(at))
+                yield KeptParameter(f".{attribute}{kept.suffix}", kept.alias, is_sure)
+
+
+def _changed_by_others(found: Definition) -> set[str]:
+    """Attributes that a method empties, makes anew, or gives to another one that does; and properties."""
+    scope, owner = found.scope, found.scope.owner
+    own = {each.name: each for each in owner.inner} if owner is not None else {}
+    changed = {name for name, each in own.items() if getattr(each.node, "decorator_list", ())}
+    for call in scope.nodes(ast.Call):
+        of = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if isinstance(of, ast.Attribute) and called_name(call) in _EMPTIES:
+            changed.add(of.attr)
+        other = own.get(called_name(call))
+        if other is not None and other is not scope and path_of(of) == scope.self_name:
+            changed |= {each.attr for each in other.nodes(ast.Attribute) if path_of(each.value) == other.self_name}
+    changed |= {
+        target.attr
+        for at in scope.nodes(ast.Assign)
+        for target in at.targets
+        if isinstance(target, ast.Attribute) and isinstance(at.value, ast.List | ast.Dict | ast.Constant)
+    }
+    return changed
 
 
 def always_runs(scope: Scope, at: ast.stmt | None) -> bool:
@@ -56,21 +122,6 @@ def always_runs(scope: Scope, at: ast.stmt | None) -> bool:
         return False
     before = scope.body[: scope.body.index(at)]
     return not any(isinstance(each, ast.Return | ast.Raise) for one in before for each in walk(one))
-
-
-def kept_parameters(found: Definition) -> Iterator[tuple[str, Kept, ast.stmt | None]]:
-    """The attributes into which a method puts what it is given, as it is, and where: `.best`, `.states[*]`."""
-    from .kept_states import kept_in  # which itself asks what a constructor keeps
-
-    scope = found.scope
-    names = {each.arg for each in scope.parameters if len(scope.bindings[each.arg]) == 1} - {scope.self_name}
-    for place, value, at in _stored(scope):
-        root = root_of(at)
-        if not isinstance(root, ast.Name) or root.id != scope.self_name:
-            continue
-        for kept in kept_in(found.facts, value):
-            if kept.alias in names:
-                yield place[len(scope.self_name) :], kept, found.facts.statement_of(at)
 
 
 def _stored(scope: Scope) -> Iterator[tuple[str, ast.expr, ast.expr]]:

@@ -140,9 +140,9 @@ def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, a
         return
     given: dict[str, ast.expr] = {each.arg: each.value for each in call.keywords if each.arg}
     given |= zip((each.arg for each in made_by.scope.parameters[1:]), call.args, strict=False)
-    for attribute, kept, _ in kept_parameters(made_by):
-        if kept.alias in given:
-            yield f"{attribute[1:]}{kept.suffix}", given[kept.alias]
+    for each in kept_parameters(made_by):
+        if each.name in given:
+            yield each.attribute[1:], given[each.name]
 
 
 def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:

@@ -73,26 +73,35 @@ def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[Load]:
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function:
         return
+    known = found.facts.loads
+    if found.scope not in known:
+        known[found.scope] = [*_loads_of(found)]
+    if not known[found.scope]:
+        return
     given = {
         parameter.arg: path for parameter, each in matched_arguments(call, found.scope) if (path := path_of(each))
     }
+    for load in known[found.scope]:
+        place, module = (_as_given(found.scope, given, each) for each in (load.place, load.module))
+        if place is not None and module is not None:
+            yield dataclasses.replace(load, place=place, module=module)
+
+
+def _loads_of(found: Definition) -> Iterator[Load]:
+    """What a function loads of what it may be given, as it writes that itself."""
     for inner in found.scope.nodes(ast.Call):
         into = module_path(method_call(inner, "load_state_dict"))
         loaded = behind_copies(found.facts, arguments(inner)[0]) if into is not None and arguments(inner) else None
         if loaded is None or into is None:
             continue
-        module = _as_given(found.scope, given, into)
         is_trained_over = any(
             updates(found.facts, each, into)
             for loop in found.facts.loops(inner)
             for each in walk(loop)
             if isinstance(each, ast.Call) and each is not inner
         )
-        for written in _written(found, loaded):
-            state = _as_given(found.scope, given, written)
-            if state is not None and module is not None:
-                yield Load(state, module, is_trained_over)
-    yield from (Load(*each) for each in _put_into_parameters(found, given))
+        yield from (Load(written, into, is_trained_over) for written in _written(found, loaded))
+    yield from _put_into_parameters(found)
 
 
 def result_places(facts: FileFacts, value: ast.expr) -> Iterator[str]:
@@ -125,23 +134,22 @@ def _written(found: Definition, loaded: ast.expr) -> Iterator[str]:
                 yield path
 
 
-def _put_into_parameters(found: Definition, given: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """The states whose entries a function writes into the parameters of a module, both given to it.
+def _put_into_parameters(found: Definition) -> Iterator[Load]:
+    """The states whose entries a function writes into the parameters of a module.
 
     So does `for name, p in model.named_parameters(): p.data = state[name]`.
     """
     for loop in found.scope.nodes(ast.For):
-        owner = module_path(method_call(loop.iter, "named_parameters", "named_buffers"))
-        module = _as_given(found.scope, given, owner)
+        module = module_path(method_call(loop.iter, "named_parameters", "named_buffers"))
         if module is None or not isinstance(loop.target, ast.Tuple):
             continue
         name, parameter = (getattr(each, "id", "") for each in loop.target.elts[-2:])
         for value in _put_into(loop, parameter):
             for each in walk(value):
                 if isinstance(each, ast.Subscript) and getattr(each.slice, "id", "") == name:
-                    state = _as_given(found.scope, given, path_of(each.value))
-                    if state is not None:
-                        yield state, module
+                    place = path_of(each.value)
+                    if place is not None:
+                        yield Load(place, module)
 
 
 def _put_into(loop: ast.For, parameter: str) -> Iterator[ast.expr]:

@@ -47,11 +47,19 @@ def in_container(facts: FileFacts, value: ast.expr) -> str | None:
     container = path_of(inside)
     if isinstance(inside, ast.Call) and not (inside.args or inside.keywords):  # `for name, net in self.networks()`
         of = path_of(inside.func)
-        container = None if of is None else f"{of}()"
+        container = None if of is None or _makes_new_ones(facts, inside) else f"{of}()"
     path = entry_path(value)
     if container is None or path is None or not isinstance(root, ast.Name):
         return None
     return f"{container}[*]{path[len(root.id) :]}"
+
+
+def _makes_new_ones(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether a generator makes what it yields: `yield lr, nn.Linear(2, 2)`, not `yield name, self.net`."""
+    found = facts.definition(call.func)
+    yielded = [] if found is None else [each.value for each in found.scope.nodes(ast.Yield)]
+    last = [each.elts[-1] if isinstance(each, ast.Tuple) else each for each in yielded]
+    return any(isinstance(each, ast.Call) and called_name(each) != "getattr" for each in last)
 
 
 def bound_places(facts: FileFacts, scope: Scope, value: ast.expr, path: str) -> list[str]:

@@ -17,6 +17,10 @@ ROUNDS = ("epoch", "step", "gen", "generation", "round", "round_idx", "iteration
 """Names by which a function is told in which round of a training it is called."""
 
 
+SIGNS_OF_TRAINING = ("optimizer", ".step(", "epoch", "def train", "def fit")
+"""In the text of a file: something is trained there."""
+
+
 def is_in_one_round(facts: FileFacts, node: ast.AST) -> bool:
     """Whether a node runs in one round of a loop around it: under `if epoch == 5`, but not `if epoch % 5 == 0`."""
     counters = {name for loop in facts.loops(node) if isinstance(loop, ast.For) for name in _counters(loop)}

@@ -19,14 +19,16 @@ from .kept_states import is_copy, kept_in
 from .loads import loaded_by
 from .places import copied_entry, entry_path, is_in, is_same_object
 from .purpose import is_copied_next
-from .rounds import ROUNDS, is_in_last_round, is_of_each_round, is_one_of_each_round
+from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_in_last_round, is_of_each_round, is_one_of_each_round
 from .state_uses import StateUses
 from .states import TRAINED, State
 from .threads import SAVES, handed_to_saver
 from .training import module_path, place_behind, updates
 
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
-_SWAPS = re.compile(r"(^|[._])(ema|averaged?|swap|shadow|swa)(_|$)|average_param|swap_param")
+_SWAPS = re.compile(
+    r"ema_(scope|context|weights|param)|averaged?_(param|weight)|(use|apply|with|swap)_(ema|swa|avg|aver|shadow|param)"
+)
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _FILLS = ("load", "async_load", "load_state_dict")
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
@@ -61,7 +63,9 @@ class KeptStates(StateUses):
                     facts = self._stored(gone, facts)
                     if isinstance(gone, ast.Subscript):
                         facts = self._without(entry_path(gone), facts)
-            case ast.Expr(value=ast.Yield()) if self._is_entered_and_left():
+            case ast.Expr(value=ast.Yield()) if self._is_entered_and_left() and not self.facts.is_without_graph(
+                node
+            ):
                 facts = frozenset(dataclasses.replace(each, is_trained=bool(each.place)) for each in facts)
             case ast.Return(value=value) if value is not None:
                 self._read_whole(value, node, "returned", facts)
@@ -72,7 +76,10 @@ class KeptStates(StateUses):
     def _is_entered_and_left(self) -> bool:
         """Whether the function is a context manager, in which its caller trains at the `yield`."""
         made_by = getattr(self.scope.node, "decorator_list", ())
-        return any((path_of(each) or "").endswith("contextmanager") for each in made_by)
+        is_converted = any(
+            called_name(each) in ("half", "float", "bfloat16") for each in self.scope.nodes(ast.Call)
+        )
+        return any((path_of(each) or "").endswith("contextmanager") for each in made_by) and not is_converted
 
     def left(self, at: ast.With | ast.AsyncWith, facts: frozenset[State]) -> frozenset[State]:
         """After `with ema.average_parameters():`, which puts other weights back into the module."""
@@ -83,7 +90,9 @@ class KeptStates(StateUses):
         inside = {*walk(at)}
         self.training_lines.add((at.end_lineno or 0) + 0.5)
         return frozenset(
-            dataclasses.replace(each, is_trained=True) if each.place and each.kept.call in inside else each
+            dataclasses.replace(each, is_trained=True)
+            if each.place and each.kept.call in inside and not each.kept.optimizer
+            else each
             for each in facts
         )
 
@@ -271,7 +280,8 @@ class KeptStates(StateUses):
             root = re.split(r"[.\[]", state.kept.module, maxsplit=1)[0]
             bound = self.scope.bindings.get(root, ())
             is_given = root == self.scope.self_name or any(each.how == "parameter" for each in bound)
-            if is_given or TRAINED in facts or state.is_trained:
+            is_on = is_given and any(each in self.facts.source.text for each in SIGNS_OF_TRAINING)
+            if is_on or (self.facts.loops(call) and (TRAINED in facts or state.is_trained)):
                 self.found.setdefault(state.kept.call, (state.kept, call, "saved by a thread"))
 
     def _filled(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, keyword, names_in, path_of, root_of
+from ..nodes import called_name, keyword, path_of, root_of
 from ..scopes import Scope
 from ..summaries import matched_arguments
+from .kept_states import kept_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
 _SAVER = re.compile(r"save|dump|persist|upload|(^|_)write|checkpoint|ckpt")
 _GIVES = re.compile(r"save|submit|write|put|enqueue|push|add|schedule|store|request")
+_ENDS = re.compile(r"close|stop|shut|finish|end|exit|del|clean|finali[sz]e|destroy")
 _WAITS = ("join", "result", "shutdown", "wait", "as_completed")
 
 
@@ -74,18 +76,31 @@ def _given_to_writer(facts: FileFacts, call: ast.Call) -> Iterator[ast.expr]:
     found = facts.definition(call.func)
     if found is None or not found.scope.self_name:
         return
-    given = {parameter.arg: value for parameter, value in matched_arguments(call, found.scope)}
+    given = {
+        parameter.arg: value
+        for parameter, value in matched_arguments(call, found.scope)
+        if len(found.scope.bindings[parameter.arg]) == 1
+    }
     for put in found.scope.nodes(ast.Call):
         if called_name(put) in ("put", "put_nowait") and _is_saved_by_thread(found.facts, found.scope, put.func):
-            yield from (given[each.id] for one in put.args for each in names_in(one) if each.id in given)
+            kept = (each for one in put.args for each in kept_in(found.facts, one))
+            yield from (given[each.alias] for each in kept if each.alias in given)
 
 
 def _is_saved_by_thread(facts: FileFacts, scope: Scope, put: ast.expr) -> bool:
     """Whether a queue is one whose entries a thread of the same class saves."""
     if scope.owner is None or not isinstance(put, ast.Attribute) or path_of(put.value) is None:
         return False
-    bases = getattr(scope.owner.node, "bases", ())
-    methods = scope.owner.inner
+    known = facts.saver_classes
+    if scope.owner not in known:
+        known[scope.owner] = _has_saver_thread(facts, scope.owner)
+    return known[scope.owner]
+
+
+def _has_saver_thread(facts: FileFacts, owner: Scope) -> bool:
+    """Whether a class is a thread that saves, or starts one."""
+    bases = getattr(owner.node, "bases", ())
+    methods = owner.inner
     if any((path_of(each) or "").rpartition(".")[2] == "Thread" for each in bases):
         return any(each.name == "run" and _saves(facts, each) for each in methods)
     makers = [each for method in methods for each in method.nodes(ast.Call) if called_name(each) == "Thread"]
@@ -107,8 +122,35 @@ def _is_waited_for(facts: FileFacts, scope: Scope, call: ast.Call) -> bool:
     """Whether a function waits for a thread that it has started: later, or at the end of the `with` of its pool."""
     pool = root_of(call.func)
     for at in facts.above(call):
+        if isinstance(at, ast.Await | ast.Return):
+            return True  # or the caller does
         if isinstance(at, ast.With) and isinstance(pool, ast.Name):
             names = [each.optional_vars for each in at.items]
             if any(isinstance(each, ast.Name) and each.id == pool.id for each in names):
                 return True
-    return any(called_name(each) in _WAITS and each.lineno >= call.lineno for each in scope.nodes(ast.Call))
+    return call.lineno <= _last_wait(facts, scope) or _is_waited_for_elsewhere(facts, scope, call)
+
+
+def _last_wait(facts: FileFacts, scope: Scope) -> int:
+    known = facts.last_waits
+    if scope not in known:
+        lines = (each.lineno for each in scope.nodes(ast.Call) if called_name(each) in _WAITS)
+        known[scope] = max(lines, default=0)
+    return known[scope]
+
+
+def _is_waited_for_elsewhere(facts: FileFacts, scope: Scope, call: ast.Call) -> bool:
+    """Whether another method waits for the thread that an attribute keeps, and not only at the end of all."""
+    at = facts.statement_of(call)
+    target = at.targets[0] if isinstance(at, ast.Assign) else None
+    if scope.owner is None or not isinstance(target, ast.Attribute):
+        return False
+    return any(
+        called_name(each) in _WAITS
+        and isinstance(each.func, ast.Attribute)
+        and isinstance(each.func.value, ast.Attribute)
+        and each.func.value.attr == target.attr
+        for method in scope.owner.inner
+        if method is not scope and not _ENDS.search(method.name)
+        for each in method.nodes(ast.Call)
+    )

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, method_call, path_of, root_of, strip_calls, walk
+from ..nodes import arguments, called_name, is_true, keyword, method_call, path_of, root_of, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import is_optimizer_step, matched_arguments
 
@@ -77,7 +77,7 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
             return _may_train(facts, call, module)
         return _is_step_of_owner(facts, call, module)
     if name == "apply":
-        return _is_made_anew(call, module)
+        return _is_made_anew(facts, call, module)
     if name in ("load_state_dict", "state_dict", "backward", "zero_grad", "eval", "parameters"):
         return False
     if _calls_what_is_wrapped(facts, call, module):
@@ -96,11 +96,13 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
 
 
 def _calls_what_is_wrapped(facts: FileFacts, call: ast.Call, module: str) -> bool:
-    """Whether a function calls the one that it wraps, or is given, with the module: `fn(model, *args)`."""
+    """Whether a function calls the one that it wraps with the module: `fn(model, *args)` in a decorator."""
     if not isinstance(call.func, ast.Name) or not _WRAPPED.search(call.func.id):
         return False
-    is_parameter = any(each.how == "parameter" for each in facts.bindings(call.func))
-    return is_parameter and any(path_of(each) == module for each in arguments(call))
+    around = facts.scope_of(call).parent
+    bound = around.bindings.get(call.func.id, []) if around is not None and around.is_function else []
+    is_wrapped = [each.how for each in bound] == ["parameter"] and not _only_evaluates(facts, call)
+    return is_wrapped and any(path_of(each) == module for each in arguments(call))
 
 
 def _is_step_of_owner(facts: FileFacts, call: ast.Call, module: str) -> bool:
@@ -111,14 +113,21 @@ def _is_step_of_owner(facts: FileFacts, call: ast.Call, module: str) -> bool:
     found = facts.definition(call.func)
     if found is not None:
         return found.scope.is_function and facts.summary(found).steps
-    return bool(_TRAINERS.search(receiver.lower()))
+    is_told_much = len(arguments(call)) > 1 and not facts.is_without_graph(call)
+    return is_told_much and bool(_TRAINERS.search(receiver.lower()))
 
 
-def _is_made_anew(call: ast.Call, module: str) -> bool:
+def _is_made_anew(facts: FileFacts, call: ast.Call, module: str) -> bool:
     """Whether a call is `model.apply(reset_weights)`."""
     receiver = module_path(call.func.value) if isinstance(call.func, ast.Attribute) else None
     given = (path_of(call.args[0]) or "") if call.args else ""
-    return receiver == module and _RESETS.search(given.lower()) is not None
+    if receiver != module or not _RESETS.search(given.lower()):
+        return False
+    found = facts.definition(call.args[0])
+    if found is None:
+        return re.search(r"weight|param|xavier|kaiming|orthogonal", given.lower()) is not None
+    names = [called_name(each) for each in found.scope.nodes(ast.Call)]
+    return any(each == "reset_parameters" or (each.endswith("_") and not each.endswith("__")) for each in names)
 
 
 def _loads_into(call: ast.Call, function: Scope, module: str) -> bool:
@@ -126,6 +135,8 @@ def _loads_into(call: ast.Call, function: Scope, module: str) -> bool:
     given = {each.arg: path for each, value in matched_arguments(call, function) if (path := module_path(value))}
     for inner in function.nodes(ast.Call):
         path = module_path(method_call(inner, "load_state_dict")) or ""
+        if is_true(keyword(inner, "assign")):
+            continue  # what the module had is as it was
         root = re.split(r"[.\[]", path, maxsplit=1)[0]
         if root in given and len(function.bindings[root]) == 1 and given[root] + path[len(root) :] == module:
             return True
