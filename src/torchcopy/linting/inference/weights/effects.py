@@ -12,6 +12,7 @@ from ..nodes import called_name, path_of
 from ..scopes import Scope
 from ..summaries import Definition, matched_arguments
 from .keepers import always_runs
+from .places import is_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -33,10 +34,10 @@ def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[St
         place, module = _mapped(given, state.place), _mapped(given, state.kept.module)
         if place is None or module is None or place == path_of(call.func):
             continue
-        at = found.facts.statement_of(state.kept.call) if state.kept.call in found.facts.parents else None
+        stores = [at for at in found.scope.nodes(ast.Assign) for one in at.targets if _is_around(one, state.place)]
         taken = (state.kept.taken or state.kept.call) if found.facts is facts else None
         told = dataclasses.replace(state.kept, module=module, call=call, is_left=True, taken=taken)
-        yield dataclasses.replace(state, place=place, kept=told), always_runs(found.scope, at)
+        yield dataclasses.replace(state, place=place, kept=told), any(always_runs(found.scope, at) for at in stores)
 
 
 def compared_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
@@ -49,6 +50,12 @@ def compared_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
         place, module = _mapped(given, use.place), _mapped(given, use.module)
         if use.role == "compared" and place is not None and module is not None:
             yield place, module
+
+
+def _is_around(target: ast.expr, place: str) -> bool:
+    """Whether a store to `target` puts something into a place, or around it."""
+    path = path_of(target)
+    return path is not None and is_in(place, path)
 
 
 def _flow_of(found: Definition) -> KeptStates:

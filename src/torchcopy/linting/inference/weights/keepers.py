@@ -86,7 +86,7 @@ def _kept_parameters(found: Definition) -> Iterator[KeptParameter]:
         if not isinstance(root, ast.Name) or root.id != scope.self_name:
             continue
         attribute = place[len(scope.self_name) + 1 :]
-        again = sum(other == place for other, _, _ in stored) > 1 and "[*]" not in place
+        again = sum(other in (place, f"{place}[*]") for other, _, _ in stored) > 1 and "[*]" not in place
         if again or re.split(r"[.\[]", attribute, maxsplit=1)[0] in changed:
             continue
         for kept in kept_in(found.facts, value):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _EARLIER = re.compile(
-    r"best|init|orig|prev|old|before|back|snap|saved|start|kept|last|ckpt|checkpoint|pre_|lowest|opt"
+    r"best|init|orig|prev|old|before|back_?up|(^|[._])back(_|$)|snap|saved|start|kept|last|ckpt|checkpoint|pre_|lowest|"
+    r"(^|[._])opt(imal)?(_|$)"
 )
 _READS_ONLY = re.compile(
     r"eval|valid|test|predict|score|print|log|save|load|len|getattr|hasattr|isinstance|append|str|repr|id|deepcopy|copy"

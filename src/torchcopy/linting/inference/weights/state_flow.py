@@ -29,6 +29,7 @@ _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|i
 _SWAPS = re.compile(
     r"ema_(scope|context|weights|param)|averaged?_(param|weight)|(use|apply|with|swap)_(ema|swa|avg|aver|shadow|param)"
 )
+_SWAPPED = re.compile(r"model|net|module|^self$")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _FILLS = ("load", "async_load", "load_state_dict")
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
@@ -91,7 +92,7 @@ class KeptStates(StateUses):
         self.training_lines.add((at.end_lineno or 0) + 0.5)
         return frozenset(
             dataclasses.replace(each, is_trained=True)
-            if each.place and each.kept.call in inside and not each.kept.optimizer
+            if each.place and each.kept.call in inside and _SWAPPED.search(each.kept.module.rpartition(".")[2])
             else each
             for each in facts
         )
