@@ -35,7 +35,7 @@ class Flow(Generic[F]):
         """The facts after a simple statement, or after a head: a test, an iterable, a target, a `with` item."""
         raise NotImplementedError
 
-    def left(self, at: ast.With | ast.AsyncWith, facts: frozenset[F]) -> frozenset[F]:  # noqa: ARG002
+    def after_with(self, at: ast.With | ast.AsyncWith, facts: frozenset[F]) -> frozenset[F]:  # noqa: ARG002
         """The facts after the block of a `with` is left."""
         return facts
 
@@ -65,7 +65,7 @@ class Flow(Generic[F]):
                 for item in at.items:
                     facts = self.visit(item, facts)
                 inside = self._block(at.body, facts)
-                return None if inside is None else self.left(at, inside)
+                return None if inside is None else self.after_with(at, inside)
             case ast.Try() | ast.TryStar():
                 return self._try(at, facts)
             case ast.Match():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -73,6 +74,11 @@ def root_of(node: ast.expr) -> ast.expr:
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return node
+
+
+def root_name(place: str) -> str:
+    """What a written place begins with: `ckpt` of `ckpt['model'].weight`."""
+    return re.split(r"[.\[]", place, maxsplit=1)[0]
 
 
 def names_in(node: ast.AST) -> list[ast.Name]:

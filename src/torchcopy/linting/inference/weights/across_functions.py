@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name
+from ..nodes import called_name, root_name
 from ..scopes import Scope
 from ..summaries import bases_of
 from .places import is_in
@@ -151,7 +151,7 @@ def _is_made_of(facts: FileFacts, user: Scope, place: str, owner: Scope | None) 
 
 def _outer_scope(keeper: Scope, state: State) -> Scope | None:
     """The scope around a function, or the module, that has the name in which the function leaves a state."""
-    name = re.split(r"[.\[]", state.place, maxsplit=1)[0]
+    name = root_name(state.place)
     declared = {each for node in keeper.nodes(ast.Global) for each in node.names}
     outer = {each for node in keeper.nodes(ast.Nonlocal) for each in node.names}
     if not name or name == keeper.self_name or (name in keeper.bindings and name not in declared | outer):
@@ -167,7 +167,7 @@ def _outer_scope(keeper: Scope, state: State) -> Scope | None:
 
 def _is_used_outside(facts: FileFacts, keeper: Scope, state: State, outer: Scope, user: Scope, use: Use) -> bool:
     """Whether the function around, or one that sees a name of the file, reads the state that is left there."""
-    name = re.split(r"[.\[]", use.place, maxsplit=1)[0]
+    name = root_name(use.place)
     is_seen = user is outer or (outer in _around(user) and name not in user.bindings)
     if not is_seen or not is_in(use.place, state.place):
         return False

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, path_of
 from ..scopes import Scope
-from ..summaries import Definition, matched_arguments
+from ..summaries import Definition
 from .keepers import always_runs
-from .places import is_in
+from .places import as_the_caller_writes, given_places, is_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from .states import State
 
 _MOST_STATES = 24  # of one function: what leaves more is no stopper
-_TAKES = ("state_dict",)
 
 
 def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[State, bool]]:
@@ -28,10 +26,10 @@ def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[St
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or found.scope is scope or not _takes_a_state(found.scope):
         return
-    given = _given(call, found)
+    given = given_places(call, found.scope)
     kept = [each for each in _flow_of(found).at_exit if each.place]
     for state in kept if len(kept) <= _MOST_STATES else ():
-        place, module = _mapped(given, state.place), _mapped(given, state.kept.module)
+        place, module = as_the_caller_writes(given, state.place), as_the_caller_writes(given, state.kept.module)
         if place is None or module is None or place == path_of(call.func):
             continue
         stores = [at for at in found.scope.nodes(ast.Assign) for one in at.targets if _is_around(one, state.place)]
@@ -45,9 +43,9 @@ def compared_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or not _takes_a_state(found.scope):
         return
-    given = _given(call, found)
+    given = given_places(call, found.scope)
     for use in _flow_of(found).unknown_uses:
-        place, module = _mapped(given, use.place), _mapped(given, use.module)
+        place, module = as_the_caller_writes(given, use.place), as_the_caller_writes(given, use.module)
         if use.role == "compared" and place is not None and module is not None:
             yield place, module
 
@@ -70,19 +68,4 @@ def _flow_of(found: Definition) -> KeptStates:
 
 
 def _takes_a_state(function: Scope) -> bool:
-    return any(called_name(each) in _TAKES for each in function.nodes(ast.Call))
-
-
-def _given(call: ast.Call, found: Definition) -> dict[str, str]:
-    """What the caller writes for each parameter that is not bound anew, as far as it is a place."""
-    return {
-        parameter.arg: path
-        for parameter, value in matched_arguments(call, found.scope)
-        if (path := path_of(value)) and len(found.scope.bindings[parameter.arg]) == 1
-    }
-
-
-def _mapped(given: dict[str, str], place: str) -> str | None:
-    """How the caller writes a place of the function."""
-    root = re.split(r"[.\[]", place, maxsplit=1)[0]
-    return f"{given[root]}{place[len(root) :]}" if root in given else None
+    return any(called_name(each) == "state_dict" for each in function.nodes(ast.Call))

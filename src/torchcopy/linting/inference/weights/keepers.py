@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of, root_of, walk
+from ..nodes import called_name, path_of, root_name, root_of, walk
 from ..scopes import Scope
 from ..summaries import Definition, matched_arguments
 from .places import entry_path
@@ -87,7 +86,7 @@ def _kept_parameters(found: Definition) -> Iterator[KeptParameter]:
             continue
         attribute = place[len(scope.self_name) + 1 :]
         again = sum(other in (place, f"{place}[*]") for other, _, _ in stored) > 1 and "[*]" not in place
-        if again or re.split(r"[.\[]", attribute, maxsplit=1)[0] in changed:
+        if again or root_name(attribute) in changed:
             continue
         for kept in kept_in(found.facts, value):
             if kept.alias in names:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import arguments, called_name, method_call, names_in, path_of, walk
 from ..scopes import Scope
-from ..summaries import Definition, matched_arguments
+from ..summaries import Definition
 from .kept_states import unwrapped
-from .places import entry_path
+from .places import as_the_caller_writes, entry_path, given_places
 from .training import module_path, updates
 
 if TYPE_CHECKING:
@@ -58,8 +57,8 @@ class Load:
     """A state that a function of the project is given and loads.
 
     Attributes:
-        place: of the state, as the caller writes it.
-        module: into which it goes, as the caller writes it.
+        place: of the state, as the function writes it, or as its caller does.
+        module: into which it goes, written in the same way.
         is_trained_over: the function loads it in each round of a loop, in which it trains the module.
     """
 
@@ -78,11 +77,9 @@ def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[Load]:
         known[found.scope] = [*_loads_of(found)]
     if not known[found.scope]:
         return
-    given = {
-        parameter.arg: path for parameter, each in matched_arguments(call, found.scope) if (path := path_of(each))
-    }
+    given = given_places(call, found.scope)
     for load in known[found.scope]:
-        place, module = (_as_given(found.scope, given, each) for each in (load.place, load.module))
+        place, module = (as_the_caller_writes(given, each) for each in (load.place, load.module))
         if place is not None and module is not None:
             yield dataclasses.replace(load, place=place, module=module)
 
@@ -109,13 +106,11 @@ def result_places(facts: FileFacts, value: ast.expr) -> Iterator[str]:
     found = facts.definition(value.func) if isinstance(value, ast.Call) else None
     if found is None or not found.scope.is_function or not isinstance(value, ast.Call):
         return
-    given = {
-        parameter.arg: path for parameter, each in matched_arguments(value, found.scope) if (path := path_of(each))
-    }
+    given = given_places(value, found.scope)
     for each in found.scope.nodes(ast.Return):
         of = method_call(each.value, "get")
         written = entry_path(each.value) if of is None else f"{path_of(of)}[*]"
-        place = _as_given(found.scope, given, written)
+        place = as_the_caller_writes(given, written)
         if place is not None:
             yield place
 
@@ -173,11 +168,3 @@ def _entry_behind(function: Scope, name: ast.Name) -> str:
         case [ast.Subscript() as entry]:
             return path_of(entry) or name.id
     return name.id
-
-
-def _as_given(function: Scope, given: dict[str, str], path: str | None) -> str | None:
-    """How the caller writes a place that begins with a parameter, if that is bound to nothing else."""
-    root = re.split(r"[.\[]", path or "", maxsplit=1)[0]
-    if path is None or root not in given or len(function.bindings.get(root, [])) != 1:
-        return None
-    return f"{given[root]}{path[len(root) :]}"

@@ -6,9 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of, root_of, strip_calls
+from ..nodes import called_name, path_of, root_name, root_of, strip_calls
 from ..scopes import Scope
-from ..summaries import GIVES_ITSELF
+from ..summaries import GIVES_ITSELF, matched_arguments
 from ..values.elements import container_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,21 @@ def entry_path(node: ast.expr | None) -> str | None:
 def is_in(place: str, outer: str) -> bool:
     """Whether a place is `outer` or inside of it."""
     return place == outer or place.startswith((f"{outer}[", f"{outer}."))
+
+
+def given_places(call: ast.Call, function: Scope) -> dict[str, str]:
+    """What the caller writes for each parameter that is not bound anew, as far as it is a place."""
+    return {
+        parameter.arg: path
+        for parameter, value in matched_arguments(call, function)
+        if (path := path_of(value)) and len(function.bindings[parameter.arg]) == 1
+    }
+
+
+def as_the_caller_writes(given: dict[str, str], place: str | None) -> str | None:
+    """How the caller writes a place of a function that begins with a parameter."""
+    root = root_name(place or "")
+    return f"{given[root]}{place[len(root) :]}" if place is not None and root in given else None
 
 
 def is_same_object(target: ast.expr, value: ast.expr) -> bool:

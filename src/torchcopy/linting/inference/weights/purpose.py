@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, method_call, names_in, path_of, strip_calls, walk
+from ..nodes import arguments, called_name, method_call, names_in, path_of, root_name, strip_calls, walk
 from ..scopes import Scope
 from .kept_states import Kept
 from .places import is_in
@@ -100,7 +100,7 @@ def _writes_a_weight(call: ast.Call) -> bool:
 
 def _is_bound_in(loop: ast.AST, place: str) -> bool:
     """Whether a loop binds a place, or the name that it begins with."""
-    root = re.split(r"[.\[]", place, maxsplit=1)[0]
+    root = root_name(place)
     return any(
         isinstance(each, ast.Name | ast.Attribute)
         and type(each.ctx) is ast.Store

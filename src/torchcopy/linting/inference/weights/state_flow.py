@@ -10,7 +10,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from ..nodes import arguments, called_name, method_call, path_of, strip_calls, walk
+from ..nodes import arguments, called_name, method_call, path_of, root_name, strip_calls, walk
 from ..objects import is_no_list
 from .comparisons import met
 from .effects import compared_by, left_by
@@ -82,7 +82,7 @@ class KeptStates(StateUses):
         )
         return any((path_of(each) or "").endswith("contextmanager") for each in made_by) and not is_converted
 
-    def left(self, at: ast.With | ast.AsyncWith, facts: frozenset[State]) -> frozenset[State]:
+    def after_with(self, at: ast.With | ast.AsyncWith, facts: frozenset[State]) -> frozenset[State]:
         """After `with ema.average_parameters():`, which puts other weights back into the module."""
         if not any(
             _SWAPS.search((path_of(getattr(each.context_expr, "func", None)) or "").lower()) for each in at.items
@@ -270,7 +270,7 @@ class KeptStates(StateUses):
             }
             if made and keeping.is_sure:
                 facts = self._without(keeping.place, facts)
-            if keeping.place.endswith("[*]"):
+            if "[*]" in keeping.place:
                 self._collected(made, call, facts)
             facts |= made
         return facts
@@ -278,7 +278,7 @@ class KeptStates(StateUses):
     def _saved_meanwhile(self, value: ast.expr, call: ast.Call, facts: frozenset[State]) -> None:
         """After a state was given to a thread that saves it, in the midst of a training."""
         for state in self._states_of(value, facts):
-            root = re.split(r"[.\[]", state.kept.module, maxsplit=1)[0]
+            root = root_name(state.kept.module)
             bound = self.scope.bindings.get(root, ())
             is_given = root == self.scope.self_name or any(each.how == "parameter" for each in bound)
             is_on = is_given and any(each in self.facts.source.text for each in SIGNS_OF_TRAINING)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-import re
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
-from ..nodes import arguments, called_name, keyword, method_call, path_of, strip_calls
+from ..nodes import arguments, called_name, keyword, method_call, path_of, root_name, strip_calls
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF
 from .comparisons import origins
@@ -147,7 +146,7 @@ class StateUses(Flow[State]):
             for state in known:
                 if state.is_trained and state.kept.module in modules:
                     self._report(state, at, "compared")
-            root = re.split(r"[.\[]", path, maxsplit=1)[0]
+            root = root_name(path)
             is_given = any(one.how == "parameter" for one in self.scope.bindings.get(root, ()))
             if not known and (self.scope.owns(path) or is_given) and not self._is_refilled(path, "", at, facts):
                 for module in modules:

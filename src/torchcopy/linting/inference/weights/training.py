@@ -6,7 +6,18 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, is_true, keyword, method_call, path_of, root_of, strip_calls, walk
+from ..nodes import (
+    arguments,
+    called_name,
+    is_true,
+    keyword,
+    method_call,
+    path_of,
+    root_name,
+    root_of,
+    strip_calls,
+    walk,
+)
 from ..scopes import Scope
 from ..summaries import is_optimizer_step, matched_arguments
 
@@ -78,7 +89,7 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
             return _may_train(facts, call, module)
         return _is_step_of_owner(facts, call, module)
     if name == "apply":
-        return _is_made_anew(facts, call, module)
+        return _resets_weights(facts, call, module)
     if name in ("load_state_dict", "state_dict", "backward", "zero_grad", "eval", "parameters"):
         return False
     if _calls_what_is_wrapped(facts, call, module):
@@ -118,7 +129,7 @@ def _is_step_of_owner(facts: FileFacts, call: ast.Call, module: str) -> bool:
     return is_told_much and bool(_TRAINERS.search(receiver.lower()))
 
 
-def _is_made_anew(facts: FileFacts, call: ast.Call, module: str) -> bool:
+def _resets_weights(facts: FileFacts, call: ast.Call, module: str) -> bool:
     """Whether a call is `model.apply(reset_weights)`."""
     receiver = module_path(call.func.value) if isinstance(call.func, ast.Attribute) else None
     given = (path_of(call.args[0]) or "") if call.args else ""
@@ -138,7 +149,7 @@ def _loads_into(call: ast.Call, function: Scope, module: str) -> bool:
         path = module_path(method_call(inner, "load_state_dict")) or ""
         if is_true(keyword(inner, "assign")):
             continue  # what the module had is as it was
-        root = re.split(r"[.\[]", path, maxsplit=1)[0]
+        root = root_name(path)
         if root in given and len(function.bindings[root]) == 1 and given[root] + path[len(root) :] == module:
             return True
     return False
@@ -226,7 +237,7 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
 
 def _reads_from_outside(scope: Scope, module: str) -> bool:
     """Whether a function reads a module that is no parameter of it, and not made by it."""
-    root = re.split(r"[.\[]", module, maxsplit=1)[0]
+    root = root_name(module)
     return root not in scope.bindings and any(each.id == root for each in scope.nodes(ast.Name))
 
 
