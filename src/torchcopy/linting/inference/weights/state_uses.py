@@ -12,12 +12,13 @@ from ..nodes import arguments, called_name, keyword, method_call, path_of, root_
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF
 from .comparisons import origins
-from .kept_states import Kept, thing_of
+from .kept_states import Kept
 from .loads import behind_copies, result_places
 from .places import bound_places, entry_path, in_container, is_in
 from .purpose import goes_into_another, is_replaced, is_reset_in_loop
 from .rounds import is_other_branch
 from .states import FILLED, TRAINED, State, Use
+from .things import thing_of
 from .training import module_path
 
 if TYPE_CHECKING:
