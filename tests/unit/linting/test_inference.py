@@ -5,6 +5,7 @@ import ast
 import pytest
 
 from torchcopy.linting.inference.file_facts import FileFacts
+from torchcopy.linting.inference.summaries import Definition
 from torchcopy.linting.project import Project
 from torchcopy.linting.source import Source
 
@@ -108,8 +109,19 @@ def test_other_files_of_the_project(tmp_path):
     assert facts.kind_of(stepped).name == "module"
     found = facts.definition(stepped.func)
     assert found is not None
-    assert facts.summary(found).steps
+    assert facts.done_by(found).steps
     assert {path.rpartition("/")[2] for path in project.used} == {"__init__.py", "small.py", "steps.py"}
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 3, 4, 5, 6])
+def test_what_a_function_does_is_the_same_whichever_is_asked_about_first(first):
+    chain = "".join(f"def f{n}(optimizer):\n    f{n + 1}(optimizer)\n" for n in range(7))
+    around = "def f7(optimizer):\n    optimizer.step()\n    f3(optimizer)\n"
+    facts = facts_of(chain + around)
+    functions = [each for each in facts.functions if each is not facts.module]
+    order = [first, *range(8)]
+    steps = {n: facts.done_by(Definition(facts, functions[n])).steps for n in order}
+    assert steps == {0: False, 1: False, 2: False, 3: True, 4: True, 5: True, 6: True, 7: True}
 
 
 def test_files_that_are_broken_or_missing_are_unknown(tmp_path):

@@ -23,7 +23,7 @@ from ..source import Source
 from .losses.loss_flow import Losses
 from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop, called_name
 from .scopes import Binding, Scope
-from .summaries import Definition, Summary, find_definition, summarise
+from .summaries import Definition, Doings, Returned, done_by, find_definition, returned_by
 from .values import expressions
 from .values.kinds import Kind
 from .weights.kept_states import Kept
@@ -62,7 +62,9 @@ class FileFacts:
         self.losses: dict[Scope, Losses] = {}
         self.differentiated: dict[Scope, frozenset[str]] = {}
         self.depth: list[ast.AST] = []
-        self.summaries: dict[ast.AST, Summary] = {}
+        self.returned: dict[ast.AST, Returned] = {}
+        self.done_here: dict[ast.AST, tuple[Doings, tuple[Definition, ...]]] = {}
+        self.done: dict[tuple[ast.AST, int], Doings] = {}
         self.classes_of_parameters: dict[ast.arg, Definition | None] = {}
         self.kept_states: dict[Scope, KeptStates] = {}
         self.flows_without_calls: dict[Scope, KeptStates] = {}
@@ -306,9 +308,13 @@ class FileFacts:
         """The function or class of the project that a name, `self.name` or `module.name` stands for."""
         return find_definition(self, node)
 
-    def summary(self, definition: Definition) -> Summary:
-        """What a function of the project does and returns."""
-        return summarise(definition)
+    def returned_by(self, definition: Definition) -> Returned:
+        """What a function of the project gives back."""
+        return returned_by(definition)
+
+    def done_by(self, definition: Definition) -> Doings:
+        """Whether a function of the project takes an optimizer's step or waits for a device."""
+        return done_by(definition)
 
     def is_module_class(self, node: ast.AST | None) -> bool:
         """Whether an expression is a class that derives from `torch.nn.Module`, in this or another file."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 4  # calls of calls
 GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")  # a module does
+_BACKWARDS = ("backward", "manual_backward")  # which tell nothing of steps and waits
 _WAITS = ("synchronize", "item", "wait", "barrier")
 
 
@@ -30,21 +31,23 @@ class Definition:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Summary:
-    """What calling a function does.
+class Returned:
+    """What a function gives back: the kind of its result, and those of the parts where it is a tuple."""
+
+    kind: Kind = UNKNOWN
+    parts: tuple[Kind, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Doings:
+    """What a function does.
 
     Attributes:
-        returns: the kind of its result.
-        parts: the kinds of the parts, where it returns a tuple.
-        steps: it lets an optimizer take a step, or calls something that does.
-        backward: it runs a backward.
+        steps: it lets an optimizer take a step.
         synchronises: it waits for a device.
     """
 
-    returns: Kind = UNKNOWN
-    parts: tuple[Kind, ...] = ()
     steps: bool = False
-    backward: bool = False
     synchronises: bool = False
 
 
@@ -131,41 +134,67 @@ def matched_arguments(call: ast.Call, function: Scope) -> Iterator[tuple[ast.arg
     yield from ((by_name[each.arg], each.value) for each in call.keywords if each.arg in by_name)
 
 
-def summarise(found: Definition, depth: int = 0) -> Summary:
-    """The summary of a function; of a class that of its `__init__`. One that calls itself is not followed again."""
+def returned_by(found: Definition) -> Returned:
+    """What a function gives back; what one that calls itself gives back there is unknown."""
     facts, scope = found.facts, found.scope
-    known = facts.summaries
-    if scope.node in known:
-        return known[scope.node]
-    known[scope.node] = Summary()
-    if isinstance(scope.node, ast.ClassDef) or depth > _DEEPEST:
-        return known[scope.node]
-    steps = backward = synchronises = False
-    for call in scope.nodes(ast.Call):
-        name = called_name(call)
-        if name == "step" and is_optimizer_step(facts, call):
-            steps = True
-        elif name in ("backward", "manual_backward"):
-            backward = True
-        elif name in _WAITS:
-            synchronises = True
-        elif name.endswith("_") and isinstance(call.func, ast.Attribute) and _is_parameter(facts, call.func.value):
-            steps |= not _is_made_here(facts, call.func.value)
-        else:
-            inner = facts.definition(call.func)
-            if inner is not None and inner.scope.is_function:
-                below = summarise(inner, depth + 1)
-                steps |= below.steps
-                backward |= below.backward
-                synchronises |= below.synchronises
-    returns, parts = _returned(facts, scope)
-    known[scope.node] = Summary(returns, parts, steps, backward, synchronises)
+    known = facts.returned
+    if scope.node not in known:
+        known[scope.node] = Returned()
+        if not isinstance(scope.node, ast.ClassDef):
+            known[scope.node] = _returned(facts, scope)
     return known[scope.node]
 
 
-def _is_parameter(facts: FileFacts, node: ast.expr) -> bool:
-    inner, _ = strip_calls(node, "data", "detach")
-    return facts.kind_of(inner).name == "parameter"
+def done_by(found: Definition, depth: int = 0) -> Doings:
+    """What a function does, itself or by calls, and calls of calls, down to the deepest that are followed.
+
+    It is kept by depth: from a function further below, fewer calls are left to be followed, and which one was asked
+    about first must not decide what is seen.
+    """
+    facts, scope = found.facts, found.scope
+    if not scope.is_function:
+        return Doings()
+    known, key = facts.done, (scope.node, depth)
+    if key not in known:
+        own, called = _done_here(found)
+        for each in called if depth < _DEEPEST else ():
+            if own.steps and own.synchronises:
+                break
+            below = done_by(each, depth + 1)
+            own = Doings(own.steps or below.steps, own.synchronises or below.synchronises)
+        known[key] = own
+    return known[key]
+
+
+def _done_here(found: Definition) -> tuple[Doings, tuple[Definition, ...]]:
+    """What the lines of a function do by themselves, and which functions of the project they call."""
+    facts, scope = found.facts, found.scope
+    known = facts.done_here
+    if scope.node not in known:
+        steps = synchronises = False
+        called: dict[ast.AST, Definition] = {}
+        for call in scope.nodes(ast.Call):
+            name = called_name(call)
+            if name == "step" and is_optimizer_step(facts, call):
+                steps = True
+            elif name in _WAITS:
+                synchronises = True
+            elif name.endswith("_") and (parameter := _parameter_of(facts, call)) is not None:
+                steps |= not _is_made_here(facts, parameter)
+            elif name not in _BACKWARDS:
+                inner = facts.definition(call.func)
+                if inner is not None and inner.scope.is_function:
+                    called[inner.scope.node] = inner
+        known[scope.node] = Doings(steps, synchronises), tuple(called.values())
+    return known[scope.node]
+
+
+def _parameter_of(facts: FileFacts, call: ast.Call) -> ast.expr | None:
+    """The parameter whose method is called, if it is one's."""
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    inner, _ = strip_calls(call.func.value, "data", "detach")
+    return call.func.value if facts.kind_of(inner).name == "parameter" else None
 
 
 def _is_made_here(facts: FileFacts, node: ast.expr) -> bool:
@@ -178,20 +207,20 @@ def _is_made_here(facts: FileFacts, node: ast.expr) -> bool:
     return bool(bound) and all(each.how == "value" and isinstance(each.value, ast.Call) for each in bound)
 
 
-def _returned(facts: FileFacts, scope: Scope) -> tuple[Kind, tuple[Kind, ...]]:
+def _returned(facts: FileFacts, scope: Scope) -> Returned:
     if isinstance(scope.node, ast.Lambda):
-        return facts.kind_of(scope.node.body), ()
+        return Returned(facts.kind_of(scope.node.body))
     if scope.has(ast.Yield, ast.YieldFrom) or isinstance(scope.node, ast.AsyncFunctionDef):
-        return UNKNOWN, ()
+        return Returned()
     values = [each.value for each in scope.nodes(ast.Return) if each.value is not None]
     if not values:
-        return UNKNOWN, ()
+        return Returned()
     if all(isinstance(each, ast.Tuple) for each in values):
         rows = [[facts.kind_of(one) for one in each.elts] for each in values if isinstance(each, ast.Tuple)]
         if len({len(row) for row in rows}) == 1:
-            return Kind("list"), tuple(joined(list(column)) for column in zip(*rows, strict=True))
-        return Kind("list"), ()
-    return joined([facts.kind_of(each) for each in values]), ()
+            return Returned(Kind("list"), tuple(joined(list(column)) for column in zip(*rows, strict=True)))
+        return Returned(Kind("list"))
+    return Returned(joined([facts.kind_of(each) for each in values]))
 
 
 def is_optimizer_step(facts: FileFacts, call: ast.Call) -> bool:

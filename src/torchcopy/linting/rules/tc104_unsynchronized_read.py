@@ -118,7 +118,7 @@ class _HostCopies(Flow[Pending]):
         if name == "copy_" and _is_copy_into_host(self.facts, call) and (place := path_of(receiver)) is not None:
             return facts | {Pending(place, call)}
         found = self.facts.definition(call.func)
-        if found is not None and found.scope.is_function and self.facts.summary(found).synchronises:
+        if found is not None and found.scope.is_function and self.facts.done_by(found).synchronises:
             return frozenset()
         return facts
 

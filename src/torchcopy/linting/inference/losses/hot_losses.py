@@ -156,7 +156,7 @@ def _kind(losses: Losses, value: Value) -> Kind:
     if not isinstance(value.part, int):
         return losses.facts.kind_of(value.source) if value.part is None else UNKNOWN
     found = losses.facts.definition(value.source.func) if isinstance(value.source, ast.Call) else None
-    parts = losses.facts.summary(found).parts if found is not None and found.scope.is_function else ()
+    parts = losses.facts.returned_by(found).parts if found is not None and found.scope.is_function else ()
     return parts[value.part] if value.part < len(parts) else UNKNOWN
 
 

@@ -90,7 +90,7 @@ def _of_project_call(facts: FileFacts, node: ast.Call) -> Kind:
     found = facts.definition(node.func)
     if found is None or isinstance(found.scope.node, ast.ClassDef):
         return UNKNOWN if found is None else OTHER
-    return facts.summary(found).returns
+    return facts.returned_by(found).kind
 
 
 def _of_forward(module: Kind) -> Kind:

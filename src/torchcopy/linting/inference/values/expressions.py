@@ -207,7 +207,7 @@ def _of_binding(facts: FileFacts, bound: Binding) -> Kind:
             if whole.name == "list" and whole.element is not None:
                 return whole.element
             if isinstance(bound.value, ast.Call) and (found := facts.definition(bound.value.func)) is not None:
-                parts = facts.summary(found).parts
+                parts = facts.returned_by(found).parts
                 return parts[bound.index] if bound.index < len(parts) else UNKNOWN
     return UNKNOWN
 

@@ -331,7 +331,7 @@ class KeptStates(StateUses):
         if not isinstance(call.func, ast.Attribute) or path_of(call.func.value) != self.scope.self_name:
             return False
         found = self.facts.definition(call.func)
-        return found is not None and found.scope.is_function and self.facts.summary(found).steps
+        return found is not None and found.scope.is_function and self.facts.done_by(found).steps
 
     def _written(self, receiver: ast.expr, facts: frozenset[State]) -> frozenset[State]:
         """After an in-place method: on a parameter it trains; on an entry of the state it is the purpose."""

@@ -101,7 +101,7 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return True
     if _only_evaluates(facts, call):
         return False
-    trains = found is not None and found.scope.is_function and facts.summary(found).steps
+    trains = found is not None and found.scope.is_function and facts.done_by(found).steps
     if not trains and not name.lstrip("_")[:1].isupper():  # a class does not train
         trains = _sounds_like_training(call, name, found is not None)
     return trains and _may_concern(facts, call, module)
@@ -124,7 +124,7 @@ def _is_step_of_owner(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return False
     found = facts.definition(call.func)
     if found is not None:
-        return found.scope.is_function and facts.summary(found).steps
+        return found.scope.is_function and facts.done_by(found).steps
     is_told_much = len(arguments(call)) > 1 and not facts.is_without_graph(call)
     return is_told_much and bool(_TRAINERS.search(receiver.lower()))
 
