@@ -11,7 +11,7 @@ from ..inference.file_facts import FileFacts
 from ..inference.losses.hot_losses import hot_values, returns_hot
 from ..inference.losses.leaks import is_kept_by_call, is_leak
 from ..inference.losses.lightning import TRAINING_STEP
-from ..inference.losses.loss_flow import KeptValue, Value, losses_of
+from ..inference.losses.loss_flow import KeptValue, Part, Value, losses_of
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 
@@ -86,7 +86,7 @@ def _keeps_anything(scope: Scope) -> bool:
     return scope.has(ast.AugAssign) or scope.has(ast.Call) or scope.has(ast.Assign)
 
 
-def _from_call(facts: FileFacts, source: ast.expr | None, part: int | str | None) -> bool:
+def _from_call(facts: FileFacts, source: ast.expr | None, part: Part) -> bool:
     return isinstance(source, ast.Call) and returns_hot(facts, source, part)
 
 
@@ -101,25 +101,25 @@ def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
         if isinstance(each.source, ast.Call):
             found = facts.definition(each.source.func)
             if found is None:
-                if each.part is not None and each not in losses_of(facts, facts.scope_of(kept.node)).backwards:
+                if each.part and each not in losses_of(facts, facts.scope_of(kept.node)).backwards:
                     return True  # a part of what an unknown function gives
                 continue
             if not found.scope.is_function or not found.scope.body:
                 continue
             parts = losses_of(found.facts, found.scope).returned
-            if any(not values for part, values in parts if part == each.part or part is None):
+            if any(not values for part, values in parts if part in (each.part, ())):
                 return True
     return False
 
 
 def _has_entries(facts: FileFacts, value: Value) -> bool:
     """Whether a value is a dict, or another object, in which a function of the project returns a loss."""
-    if value.part is not None or not isinstance(value.source, ast.Call):
-        return isinstance(value.source, ast.Dict) and value.part is None
+    if value.part or not isinstance(value.source, ast.Call):
+        return isinstance(value.source, ast.Dict) and not value.part
     found = facts.definition(value.source.func)
     if found is None or not found.scope.is_function or not found.scope.body:
         return False
-    return any(isinstance(part, str) for part, _ in losses_of(found.facts, found.scope).returned)
+    return any(part and isinstance(part[-1], str) for part, _ in losses_of(found.facts, found.scope).returned)
 
 
 def _finding(facts: FileFacts, kept: KeptValue) -> Finding:

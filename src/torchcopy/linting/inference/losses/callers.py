@@ -13,14 +13,14 @@ from ..summaries import bases_of
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .loss_flow import Losses
+    from .loss_flow import Losses, Part
 
 _MOST_CALLS = 10
 
 
-def differentiated_parts(facts: FileFacts, scope: Scope) -> set[int | str | None]:
-    """Which parts of what a function returns have `backward()` called on them by a caller; `None` for the whole."""
-    found: set[int | str | None] = set()
+def differentiated_parts(facts: FileFacts, scope: Scope) -> set[Part]:
+    """Which parts of what a function returns have `backward()` called on them by a caller."""
+    found: set[Part] = set()
     for losses, call in itertools.islice(_calls(facts, scope), _MOST_CALLS):
         found |= {each.part for each in losses.backwards | losses.parts_of(losses.backwards) if each.source is call}
     return found

@@ -16,7 +16,7 @@ from ..objects import class_of
 from ..scopes import Scope
 from ..summaries import Definition, find_method, matched_arguments
 from ..values.kinds import UNKNOWN, Kind
-from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Value, is_loss_like, losses_of
+from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Part, Value, is_loss_like, losses_of
 from .loss_places import place_of
 from .loss_terms import detaches, is_detached_itself
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
-_GIVES_LOSS = re.compile(r"(^|_)(loss|criterion)(_fn|_func|_function)?\d?$")
+_GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|crit|cross_entropy|nll|kl_div)(_fn|_func|_function)?\d?$")
 _FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
 _IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
     r"^((?!item|log|dict|stat|val|num|count|acc|total|running)[a-z0-9]+_)*(loss|kl|kld|kl_div|nll|elbo)$"
@@ -68,6 +68,7 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
         more |= {
             each for each, of in losses.derived.items() if of & hot and not is_detached(losses, each, derived=True)
         }
+        more |= {each for each in _all_values(losses) if any(_holds(each, other) for other in hot)}
         if depth < _DEEPEST:
             more |= _made_beside(losses, hot, depth + 1)
         if more <= hot:
@@ -94,10 +95,16 @@ def _differentiated_elsewhere(losses: Losses, depth: int) -> Iterator[Value]:
             yield from given.values
 
 
+def _holds(whole: Value, part: Value) -> bool:
+    """Whether a value is the dict or object of which another is an entry: `out`, and `out.loss`."""
+    is_entry = part.source is whole.source and bool(part.part) and isinstance(part.part[-1], str)
+    return is_entry and part.part[:-1] == whole.part and isinstance(whole.source, ast.Call)
+
+
 def _is_sum_of(losses: Losses, value: Value, hot: set[Value]) -> bool:
     """Whether a value is `sum(losses)` or the like, of a list of hot ones."""
     match value.source:
-        case ast.Call(args=[given, *_]) as call if called_name(call) in _SUMS and value.part is None:
+        case ast.Call(args=[given, *_]) as call if called_name(call) in _SUMS and not value.part:
             listed = place_of(given)
             return any(
                 kept.keeper == listed and not kept.is_sum and kept.values & hot for kept in losses.kept.values()
@@ -107,19 +114,43 @@ def _is_sum_of(losses: Losses, value: Value, hot: set[Value]) -> bool:
 
 def _made_beside(losses: Losses, hot: set[Value], depth: int) -> set[Value]:
     """The other losses that one call of a function of the project gave: they share a graph."""
-    calls = {each.source for each in hot if each.part is not None}
+    differentiated: dict[ast.Call, set[Part]] = {}
+    for each in hot:
+        if each.part and isinstance(each.source, ast.Call):
+            differentiated.setdefault(each.source, set()).add(each.part)
     return {
         each
         for each in _all_values(losses)
-        if each.part is not None
+        if each.part
         and isinstance(each.source, ast.Call)
-        and each.source in calls
-        and LOSS_LIKE.search(each.place.lower())
+        and (parts := differentiated.get(each.source))
         and (
-            returns_loss(losses.facts, each.source, each.part, depth)
-            or _is_of_forward(losses.facts, each.source, each.place)
+            (LOSS_LIKE.search(each.name.lower()) and returns_loss(losses.facts, each.source, each.part, depth))
+            or _is_of_forward(losses.facts, each.source, each.name)
+            or _returns_summand(losses.facts, each.source, each.part, parts, depth)
         )
     }
+
+
+def _returns_summand(facts: FileFacts, call: ast.Call, part: Part, of: set[Part], depth: int) -> bool:
+    """Whether a function of the project returns, as one part of its result, a summand of the other parts."""
+    found = _giving(facts, call)
+    if found is None or depth > _DEEPEST:
+        return False
+    losses = losses_of(found.facts, found.scope)
+    differentiated = {each for one, values in losses.returned if one in of for each in values}
+    summands = differentiated | losses.parts_of(differentiated)
+    given = [values for one, values in losses.returned if one == part]
+    return bool(given) and all(
+        values
+        and all(may_hang(losses, each) and bool(summands & {each, *_renamed(losses, each)}) for each in values)
+        for values in given
+    )
+
+
+def _renamed(losses: Losses, value: Value) -> set[Value]:
+    """What a value is another name of: `ce` for the entry of `{"ce": ce}`."""
+    return losses.parts.get(value, set()) if path_of(value.source) is not None else set()
 
 
 def _is_of_forward(facts: FileFacts, call: ast.Call, place: str) -> bool:
@@ -153,11 +184,14 @@ def is_detached(losses: Losses, value: Value, *, derived: bool = False) -> bool:
 
 def _kind(losses: Losses, value: Value) -> Kind:
     """What a value is; of a part of what a call gives, what the call's definition tells."""
-    if not isinstance(value.part, int):
-        return losses.facts.kind_of(value.source) if value.part is None else UNKNOWN
+    if not value.part:
+        return losses.facts.kind_of(value.source)
+    index = value.part[0] if len(value.part) == 1 else None
+    if not isinstance(index, int):
+        return UNKNOWN
     found = losses.facts.definition(value.source.func) if isinstance(value.source, ast.Call) else None
     parts = losses.facts.returned_by(found).parts if found is not None and found.scope.is_function else ()
-    return parts[value.part] if value.part < len(parts) else UNKNOWN
+    return parts[index] if index < len(parts) else UNKNOWN
 
 
 def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
@@ -215,7 +249,7 @@ def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
     return None if wanted is None else Taken(found.facts, found.scope, Value(wanted.arg, wanted))
 
 
-def returns_hot(facts: FileFacts, call: ast.Call, part: int | str | None, depth: int = 1) -> bool:
+def returns_hot(facts: FileFacts, call: ast.Call, part: Part, depth: int = 1) -> bool:
     """Whether a function of the project returns, as that part of its result, what it called `backward()` on."""
     found = _called(facts, call)
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
@@ -227,8 +261,9 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: int | str | None, depth:
     given = [values for one, values in losses.returned if one == part and values]
     if any(all(is_detached(losses, each, derived=True) for each in values) for values in given):
         return False  # a number on the common way, a loss on another one
-    if part is None:  # a dict or an object with a loss in it
-        given += [values for one, values in losses.returned if isinstance(one, str)]
+    given += [  # of a dict or an object with a loss in it
+        values for one, values in losses.returned if one[:-1] == part and one and isinstance(one[-1], str)
+    ]
     return any(values & hot for values in given)
 
 
@@ -241,15 +276,21 @@ def _called(facts: FileFacts, call: ast.Call) -> Definition | None:
     return facts.definition(call.func)
 
 
-def returns_loss(facts: FileFacts, call: ast.Call, part: int | str | None, depth: int) -> bool:
+def returns_loss(facts: FileFacts, call: ast.Call, part: Part, depth: int) -> bool:
     """Whether a function of the project returns, as that part of its result, a loss with its graph."""
-    found = facts.definition(call.func)
-    if found is None and (owner := class_of(facts, call.func)) is not None:
-        found = find_method(owner.facts, owner.scope, "forward")
-    if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
+    found = _giving(facts, call)
+    if found is None or depth > _DEEPEST:
         return False
     losses = losses_of(found.facts, found.scope)
     parts = [values for one, values in losses.returned if one == part]
     return bool(parts) and all(
         values and all(each.source is not None and may_hang(losses, each) for each in values) for values in parts
     )
+
+
+def _giving(facts: FileFacts, call: ast.Call) -> Definition | None:
+    """The function of the project whose result a call gives: of a module its `forward`."""
+    found = facts.definition(call.func)
+    if found is None and (owner := class_of(facts, call.func)) is not None:
+        found = find_method(owner.facts, owner.scope, "forward")
+    return found if found is not None and found.scope.is_function and found.scope.body else None

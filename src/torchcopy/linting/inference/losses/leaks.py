@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from ..nodes import Loop, called_name, keyword, names_in, path_of
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _DEEPEST = 3  # calls of calls
 _FEW = 10  # graphs that are kept at a time
 _NUMBERS = {"int", "float", "bool", "Number", "floating", "ndarray"}
+_LOADERS = re.compile(r"loader|dataset|batches$|(^|_)(dl|train_data|trainset|data_iter|train_iter)$")
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 
 
@@ -197,6 +199,8 @@ def repeats(
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
     if is_by_call and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
         return True  # a meter that the caller has, for many calls
+    if _is_kept_by_closure(scope, name):
+        return True
     begins = [
         each.node
         for each in scope.bindings.get(name, [])
@@ -210,8 +214,18 @@ def repeats(
         and not _is_over_losses(loop, kept.node)
         and (not differentiating or loop in differentiating)
         and not _is_over_few(loop, only_constants=is_loss)
+        and not _is_within_a_batch(facts, begins, kept.statement, loop)
     ]
     return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in loops)
+
+
+def _is_kept_by_closure(scope: Scope, name: str) -> bool:
+    """Whether a name is of the function around one that is given to `optimizer.step`, which calls it many times."""
+    around = scope.parent
+    if around is None or name in scope.bindings or name not in around.bindings:
+        return False
+    stepped = (each for each in around.nodes(ast.Call) if called_name(each) == "step" and len(each.args) == 1)
+    return any(isinstance(each.args[0], ast.Name) and each.args[0].id == scope.name for each in stepped)
 
 
 def _is_over_losses(loop: Loop, kept: ast.expr) -> bool:
@@ -225,6 +239,20 @@ def _is_over_few(loop: Loop, *, only_constants: bool) -> bool:
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Tuple | ast.List):
         return False
     return not only_constants or all(isinstance(each, ast.Constant) for each in loop.iter.elts)
+
+
+def _is_within_a_batch(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:
+    """Whether a loop goes through parts of one batch, and one around it, over the batches, begins a keeper anew."""
+    around = (each for each in facts.loops(loop) if _is_over_batches(each))
+    return not _is_over_batches(loop) and any(_begins_each_round(facts, begins, keeps, each) for each in around)
+
+
+def _is_over_batches(loop: Loop) -> bool:
+    """Whether a loop goes through a data loader, as its name tells."""
+    if not isinstance(loop, ast.For):
+        return False
+    named = (each for each in ast.walk(loop.iter) if isinstance(each, ast.Name | ast.Attribute))
+    return any(_LOADERS.search((each.id if isinstance(each, ast.Name) else each.attr).lower()) for each in named)
 
 
 def _is_over_models(loop: Loop) -> bool:

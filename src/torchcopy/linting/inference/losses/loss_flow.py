@@ -9,8 +9,8 @@ import ast
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..flow import Flow
 from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
@@ -31,7 +31,13 @@ _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft", "insert")
 _TAKES_OLDEST = ("pop", "popleft")
 _WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha|gamma)s?$|approx_?kl$")
+_IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
+_CONCATENATES = ("cat", "concat", "concatenate", "hstack", "vstack", "stack")
 LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective|diverg|elbo|entropy")
+
+
+Part: TypeAlias = tuple[int | str, ...]
+"""Which part of what an expression gives: places in tuples, keys of dicts, attributes; () for the whole."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,13 +48,23 @@ class Value:
         place: how it is written.
         node: the statement that bound it, or the parameter.
         source: the expression.
-        part: which part of what `source` gives: a place in a tuple, a key of a dict, or nothing for the whole.
+        part: which part of what `source` gives.
     """
 
     place: str
     node: ast.AST
     source: ast.expr | None = None
-    part: int | str | None = None
+    part: Part = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called: the key or attribute where it is one, else its place."""
+        last = self.part[-1] if self.part else None
+        return (
+            last
+            if isinstance(last, str) and (not self.place or self.place.endswith((f".{last}", "]")))
+            else self.place
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,6 +105,15 @@ class Given:
     is_named: bool
 
 
+def _key_in(place: str, of: str) -> str | None:
+    """Which entry or attribute of an object a place is: "loss" for `found["loss"]` and for `found.loss`."""
+    inside = place.removeprefix(of)
+    if inside == place or inside[:1] not in ("[", "."):
+        return None
+    key = inside[2:-2] if inside[0] == "[" else inside[1:]
+    return key if key.isidentifier() else None
+
+
 def is_loss_like(place: str) -> bool:
     """Whether a place is named as a loss, and not as the weight of one, or as a measure of the step."""
     lower = place.lower()
@@ -111,7 +136,7 @@ class Losses(Flow[Value]):
         self.summed: set[Value] = set()
         """Dicts whose values are added up."""
         self.kept: dict[ast.expr, KeptValue] = {}
-        self.returned: list[tuple[int | str | None, frozenset[Value]]] = []
+        self.returned: list[tuple[Part, frozenset[Value]]] = []
         self.given: dict[ast.expr, Given] = {}
         self.hot: dict[int, set[Value]] = {}
         """What `hot_losses.py` found, by how many calls were followed before."""
@@ -142,12 +167,7 @@ class Losses(Flow[Value]):
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr="detach_"))):
                 facts = self._rebound(place_of(of), None, facts)
             case ast.Return(value=value) if value is not None:
-                parts = value.elts if isinstance(value, ast.Tuple) else [value]
-                for index, part in enumerate(parts):
-                    at = index if isinstance(value, ast.Tuple) else None
-                    self.returned.append((at, self._values(part, facts)))
-                for key, entry in entries_of(value):
-                    self.returned.append((key, self._values(entry, facts)))
+                self._return(value, (), facts)
             case ast.withitem(context_expr=ast.Call() as scaled, optional_vars=ast.Name() as target) if (
                 called_name(scaled) in _SCALES and scaled.args
             ):
@@ -158,6 +178,33 @@ class Losses(Flow[Value]):
                     if isinstance(name, ast.Name) and type(name.ctx) is ast.Store:
                         facts = self._rebound(name.id, None, facts)
         return facts
+
+    def _return(self, value: ast.expr, part: Part, facts: frozenset[Value]) -> None:
+        """Notes what is returned, and what is in it: parts of a tuple, entries of a dict, attributes."""
+        if isinstance(value, ast.Tuple | ast.List) and (part or isinstance(value, ast.Tuple)):
+            for index, each in enumerate(value.elts):
+                self._return(each, (*part, index), facts)
+            return
+        self.returned.append((part, self._values(value, facts)))
+        for key, entry in self._entries(value):
+            self.returned.append(((*part, key), self._values(entry, facts)))
+        if isinstance(value, ast.Name):
+            inside: dict[str, set[Value]] = {}
+            for known in facts:
+                if (at := _key_in(known.place, value.id)) is not None:
+                    inside.setdefault(at, set()).add(known)
+            self.returned += [((*part, key), frozenset(values)) for key, values in sorted(inside.items())]
+
+    def _entries(self, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+        """The entries of a dict, or the attributes of an object, that is made there."""
+        yield from entries_of(value)
+        if isinstance(value, ast.Call) and value.args and called_name(value)[:1].isupper():
+            found = self.facts.definition(value.func)
+            if found is not None and not any(each.name == "__init__" for each in found.scope.inner):
+                fields = [
+                    each.target.id for each in found.scope.nodes(ast.AnnAssign) if isinstance(each.target, ast.Name)
+                ]
+                yield from zip(fields, value.args, strict=False)  # of a dataclass or named tuple
 
     def _call(self, call: ast.Call, facts: frozenset[Value]) -> None:
         name = called_name(call)
@@ -190,7 +237,7 @@ class Losses(Flow[Value]):
             entries = [
                 each.source
                 for each in facts
-                if each.place.startswith(f"{argument.id}[") and each.source is not None and each.part is None
+                if each.place.startswith(f"{argument.id}[") and each.source is not None and not each.part
             ]
         for node in entries or [argument]:
             places = {place: term for term in terms(node) if (place := path_of(term)) is not None}
@@ -221,8 +268,8 @@ class Losses(Flow[Value]):
                 self.backward_places.add(path)
         if place_of(of) is not None:
             values = self._values(of, facts)
-            if not values and isinstance(of, ast.Attribute):  # `found = step(loss)`, `found.value.backward()`
-                values = self._values(of.value, facts)
+            if isinstance(of, ast.Attribute):  # `found = step(loss)`, `found.value.backward()`
+                values |= self._values(of.value, facts)
             self.backwards |= values
             loop = self.facts.loops(call)[:1]
             self.summed_elsewhere |= {
@@ -257,18 +304,22 @@ class Losses(Flow[Value]):
         tests = [at.test for at in self.facts.above(node) if isinstance(at, ast.If)]
         return any(isinstance(each, ast.Call) and called_name(each) == "callable" for each in tests)
 
-    def _bound(self, target: ast.expr, value: ast.expr, at: ast.AST, facts: frozenset[Value]) -> frozenset[Value]:
+    def _bound(
+        self, target: ast.expr, value: ast.expr, at: ast.AST, facts: frozenset[Value], part: Part = ()
+    ) -> frozenset[Value]:
         if isinstance(target, ast.Tuple | ast.List):
-            given = value.elts if isinstance(value, ast.Tuple | ast.List) else None
+            given = value.elts if isinstance(value, ast.Tuple | ast.List) and not part else []
             for index, each in enumerate(target.elts):
-                if given is not None and index < len(given):
+                if index < len(given):
                     facts = self._bound(each, given[index], at, facts)
                 else:
-                    facts = self._rebound(place_of(each), Value(place_of(each) or "", at, value, index), facts)
+                    facts = self._bound(each, value, at, facts, (*part, index))
             return facts
         place = place_of(target)
         if place is None:
             return facts
+        if part:
+            return self._rebound(place, Value(place, at, value, part), facts)
         for term in terms(value):
             if is_of_before(term, place) and term is not value:
                 for other in terms(value):
@@ -277,30 +328,41 @@ class Losses(Flow[Value]):
                             self._keep(each, at, place, False, facts)
                     elif not is_of_before(other, place):
                         self._keep(other, at, place, True, facts)
+        if isinstance(value, ast.Call) and called_name(value) in _CONCATENATES and value.args:
+            joined = shown(value.args[0])  # `losses = torch.cat([losses, loss.view(1)])`
+            if any(is_of_before(each, place) for each in joined):
+                for each in joined:
+                    self._keep(each, at, place, False, frozenset(one for one in facts if one.place != place))
         made = self._part_of_call(place, at, value, facts) or Value(place, at, value)
         self._relate(made, value, facts)
         bound = self._rebound(place, made, facts)
-        for key, entry in entries_of(value) if isinstance(value, ast.Dict) else ():
-            inside = Value(f"{place}[{key!r}]", at, entry)
-            self._relate(inside, entry, facts)
-            bound |= {inside}
+        is_object = isinstance(value, ast.Call) and called_name(value) != "dict"
+        for key, entry in self._entries(value):
+            if not (is_object and isinstance(entry, ast.Constant)):
+                inside = Value(f"{place}.{key}" if is_object else f"{place}[{key!r}]", at, entry)
+                self._relate(inside, entry, facts)
+                bound |= {inside}
         return bound
 
     def _part_of_call(self, place: str, at: ast.AST, value: ast.expr, facts: frozenset[Value]) -> Value | None:
-        """`found[0]`, where `found` is all that a call gave."""
+        """`found[0]`, `found["loss"]` or `found.loss`, where `found` is what a call gave, or a part of it."""
+        of: ast.expr
+        key: int | str
         match value:
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int() | str() as part)):
-                given = [each.source for each in facts if each.place == name and each.part is None]
-                if len(given) == 1 and isinstance(given[0], ast.Call):
-                    return Value(place, at, given[0], part)
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=name), attr="get"),
-                args=[ast.Constant(value=str() as part), *_],
-            ):
-                given = [each.source for each in facts if each.place == name and each.part is None]
-                if len(given) == 1 and isinstance(given[0], ast.Call):
-                    return Value(place, at, given[0], part)
-        return None
+            case ast.Subscript(value=of, slice=ast.Constant(value=int() | str() as key)):
+                pass
+            case ast.Attribute(value=ast.Name() as of, attr=key) if key not in _IN_TENSORS:
+                pass
+            case ast.Call(func=ast.Attribute(value=of, attr="get"), args=[ast.Constant(value=str() as key), *_]):
+                pass
+            case _:
+                return None
+        whole = place_of(of)
+        given = {(each.source, each.part) for each in facts if each.place == whole}
+        if whole is None or len(given) != 1:
+            return None
+        ((source, part),) = given
+        return Value(place, at, source, (*part, key)) if isinstance(source, ast.Call) else None
 
     def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:
         """Whether each round of a loop writes another slot: `losses[step] = loss`."""
@@ -371,15 +433,16 @@ class Losses(Flow[Value]):
             found |= self._entries_of_parameter(term, facts)
             if place is not None:
                 found |= {each for each in facts if each.place == place}
-                if not found and (part := self._part_of_call("", term, term, facts)) is not None:
-                    found.add(part)
+                if not found and (part := self._part_of_call(place, term, term, facts)) is not None:
+                    found.add(dataclasses.replace(part, node=part.source or term))  # the same, wherever it is read
                 if not found and (isinstance(term, ast.Subscript) or self.is_differentiated(place)):
                     found.add(Value(place, self.scope.node))
             elif isinstance(term, ast.Call):
-                found.add(Value("", term, term))
+                entry = self._part_of_call("", term, term, facts)
+                found.add(entry or Value("", term, term))
             match term:
                 case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int() | str() as key)):
-                    found.add(Value("", term, call, key))  # `step(batch)["loss"]`
+                    found.add(Value("", term, call, (key,)))  # `step(batch)["loss"]`
         return frozenset(found)
 
     def _entries_of_parameter(self, term: ast.expr, facts: frozenset[Value]) -> set[Value]:
@@ -403,9 +466,10 @@ class Losses(Flow[Value]):
         if not found:
             found |= {each for each in facts if each.place == name and each in self.summed}
         if is_of_all and not found:
-            calls = {each.source for each in facts if each.place == name and each.part is None}
-            known = (each for each in (*facts, *self.backwards) if isinstance(each.part, str))
-            found |= {each for each in known if each.source in calls}
+            whole = {(each.source, each.part) for each in facts if each.place == name}
+            known = (each for each in (*facts, *self.backwards) if each.part and isinstance(each.part[-1], str))
+            found |= {each for each in known if (each.source, each.part[:-1]) in whole}
+            found |= {each for each in facts if each.place.startswith(f"{name}[")}
         return found
 
     def parts_of(self, values: Iterable[Value]) -> set[Value]:
@@ -418,7 +482,7 @@ class Losses(Flow[Value]):
             waiting += more
         return found
 
-    def differentiate_returned(self, parts: set[int | str | None]) -> None:
+    def differentiate_returned(self, parts: set[Part]) -> None:
         """Takes in that some parts of what the function returns are differentiated by its caller."""
         self.backwards |= {each for part, values in self.returned if part in parts for each in values}
 
@@ -468,7 +532,7 @@ def losses_of(facts: FileFacts, scope: Scope) -> Losses:
         losses = known[scope] = Losses(facts, scope)
         losses.run(scope.body, frozenset(Value(each.arg, each) for each in scope.parameters))
         if is_training_step(facts, scope):
-            losses.differentiate_returned({None, "loss"})
+            losses.differentiate_returned({(), ("loss",)})
         elif any(scope.owns(each.keeper) for each in losses.kept.values()) and not losses.backwards:
             parts = differentiated_parts(facts, scope)
             losses.differentiate_returned(parts)
