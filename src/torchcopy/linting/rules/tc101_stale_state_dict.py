@@ -20,6 +20,7 @@ CODE = "TC101"
 NEEDS = (
     "state_dict()",
     "state_dict(keep_vars",
+    "load_state_dict(",
     *(f"{word}(" for word in ("snapshot", "get_weights", "get_params", "get_parameters", "get_state", "backup")),
     *(f"{word}(" for word in ("get_model_params", "get_model_weights", "get_model_state", "save_state")),
 )
@@ -68,6 +69,7 @@ def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str) ->
     is_here = path == facts.source.path
     where = f"line {line}" if is_here else f"{os.path.basename(path)}:{line}"
     what = "optimizer" if kept.optimizer else "model"
+    whose = f"`{kept.module}`" + (f", as {kept.taken_elsewhere} takes them" if kept.taken_elsewhere else "")
     meanwhile = _MEANWHILE.get(role, f"until it is {role} in {where}")
     if kept.copied_on_gpu:
         message = (
@@ -76,7 +78,7 @@ def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str) ->
         )
     else:
         message = (
-            f"the tensors of this state are those of `{kept.module}`, which the training changes "
+            f"the tensors of this state are those of {whose}, which the training changes "
             f"{meanwhile}; clone the values, or keep a `copy.deepcopy`"
         )
     also = [(f"{role} here", line)] if is_here else []

@@ -18,7 +18,7 @@ from ..summaries import Definition, find_method, matched_arguments
 from ..values.kinds import UNKNOWN, Kind
 from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Part, Value, is_loss_like, losses_of
 from .loss_places import place_of
-from .loss_terms import detaches, is_detached_itself
+from .loss_terms import detaches, is_detached_itself, terms
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -203,7 +203,8 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     source = part.source
     if isinstance(source, ast.IfExp):  # `f(x) if x is not None else 0`
         source = source.body
-    is_named = is_loss_like(part.place) or (isinstance(source, ast.Call) and _is_of_loss(source))
+    made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
+    is_named = is_loss_like(part.place) or any(map(_is_of_loss, made_by))
     if not isinstance(source, ast.Call | ast.BinOp) or not is_named:
         kind = losses.facts.kind_of(part.source)
         return kind.is_tensor and kind.graph is True

@@ -11,6 +11,7 @@ from ..nodes import called_name, path_of
 from ..scopes import Scope
 from ..summaries import Definition
 from .keepers import always_runs
+from .kept_states import told_by
 from .places import as_the_caller_writes, given_places, is_in
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[St
         if place is None or module is None or place == path_of(call.func):
             continue
         stores = [at for at in found.scope.nodes(ast.Assign) for one in at.targets if _is_around(one, state.place)]
-        taken = (state.kept.taken or state.kept.call) if found.facts is facts else None
-        told = dataclasses.replace(state.kept, module=module, call=call, is_left=True, taken=taken)
+        told = dataclasses.replace(told_by(facts, found.facts, state.kept, call), module=module, is_left=True)
         yield dataclasses.replace(state, place=place, kept=told), any(always_runs(found.scope, at) for at in stores)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ class Kept:
         alias: where it was kept before, if it is a second name or a shallow copy of that.
         is_returned: a function that `call` calls returns it.
         taken: where that function takes it, if it is in the same file.
+        taken_elsewhere: where it takes it in another file: `agent.py:42`.
         is_left: the function leaves it in an object that it is given, and does not return it.
     """
 
@@ -55,6 +57,7 @@ class Kept:
     alias: str = ""
     is_returned: bool = False
     taken: ast.expr | None = None
+    taken_elsewhere: str = ""
     is_left: bool = False
 
 
@@ -166,9 +169,18 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
         first, dot, rest = without_wrapper(found.scope, each.module).partition(".")
         if first in places and (dot or first != found.scope.self_name):
             module = f"{places[first]}{dot}{rest}"
-            taken = (each.taken or each.call) if found.facts is facts else None
-            states.append(dataclasses.replace(each, module=module, call=call, taken=taken, is_returned=True))
+            states.append(
+                dataclasses.replace(told_by(facts, found.facts, each, call), module=module, is_returned=True)
+            )
     return states
+
+
+def told_by(facts: FileFacts, of: FileFacts, kept: Kept, call: ast.expr) -> Kept:
+    """A state that a function takes, in this file or another one, as a call of it gives or leaves it."""
+    if of is facts:
+        return dataclasses.replace(kept, call=call, taken=kept.taken or kept.call)
+    where = f"{os.path.basename(of.source.path)}:{(kept.taken or kept.call).lineno}"
+    return dataclasses.replace(kept, call=call, taken=None, taken_elsewhere=kept.taken_elsewhere or where)
 
 
 def _makes_copies(function: Scope) -> bool:
