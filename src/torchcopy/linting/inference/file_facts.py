@@ -72,6 +72,7 @@ class FileFacts:
         self.last_waits: dict[Scope, int] = {}
         self.kept_parameters: dict[Scope, list[KeptParameter]] = {}
         self.loads: dict[Scope, list[Load]] = {}
+        self.replaced: dict[Scope, list[str]] = {}
         self.returned_states: dict[tuple[Scope, int], list[Kept]] = {}
 
     def release(self) -> None:

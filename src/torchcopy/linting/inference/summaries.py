@@ -100,6 +100,16 @@ def find_method(facts: FileFacts, owner: Scope, name: str) -> Definition | None:
     return None
 
 
+def fields_of(found: Definition) -> list[str]:
+    """The fields of a dataclass or named tuple in order; none of a class with an `__init__`."""
+    if (
+        not isinstance(found.scope.node, ast.ClassDef)
+        or find_method(found.facts, found.scope, "__init__") is not None
+    ):
+        return []
+    return [each.target.id for each in found.scope.nodes(ast.AnnAssign) if isinstance(each.target, ast.Name)]
+
+
 def _imported(facts: FileFacts, name: str, depth: int = 0) -> Definition | None:
     module, _, last = name.rpartition(".")
     if not module.strip("."):

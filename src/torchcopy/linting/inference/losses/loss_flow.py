@@ -16,6 +16,7 @@ from ..flow import Flow
 from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
 from ..objects import is_no_list
 from ..scopes import Scope
+from ..summaries import fields_of
 from ..values.elements import container_of
 from .callers import differentiated_parts
 from .lightning import is_training_step
@@ -200,11 +201,7 @@ class Losses(Flow[Value]):
         yield from entries_of(value)
         if isinstance(value, ast.Call) and value.args and called_name(value)[:1].isupper():
             found = self.facts.definition(value.func)
-            if found is not None and not any(each.name == "__init__" for each in found.scope.inner):
-                fields = [
-                    each.target.id for each in found.scope.nodes(ast.AnnAssign) if isinstance(each.target, ast.Name)
-                ]
-                yield from zip(fields, value.args, strict=False)  # of a dataclass or named tuple
+            yield from zip(fields_of(found) if found is not None else [], value.args, strict=False)
 
     def _call(self, call: ast.Call, facts: frozenset[Value]) -> None:
         name = called_name(call)

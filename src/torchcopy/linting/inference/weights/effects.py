@@ -1,4 +1,4 @@
-"""What a called function of the project does to states: which it leaves kept, and which it compares."""
+"""What a called function of the project does to states: which it leaves kept, replaces, and compares."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of
+from ..nodes import called_name, path_of, walk
 from ..scopes import Scope
 from ..summaries import Definition
 from .keepers import always_runs
 from .kept_states import told_by
-from .places import as_the_caller_writes, given_places, is_in
+from .places import as_the_caller_writes, given_places, is_in, is_same_object
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -36,6 +36,44 @@ def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[St
         stores = [at for at in found.scope.nodes(ast.Assign) for one in at.targets if _is_around(one, state.place)]
         told = dataclasses.replace(told_by(facts, found.facts, state.kept, call), module=module, is_left=True)
         yield dataclasses.replace(state, place=place, kept=told), any(always_runs(found.scope, at) for at in stores)
+
+
+def replaced_by(facts: FileFacts, call: ast.Call) -> Iterator[str]:
+    """The places of the caller that a function binds to something else, empties, or writes the entries of."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function or not found.scope.body:
+        return
+    known = found.facts.replaced
+    if found.scope not in known:
+        known[found.scope] = [*dict.fromkeys(_replaced_in(found.scope))]
+    given = given_places(call, found.scope) if known[found.scope] else {}
+    for place in known[found.scope]:
+        replaced = as_the_caller_writes(given, place)
+        if replaced is not None:
+            yield replaced
+
+
+def _replaced_in(function: Scope) -> Iterator[str]:
+    """What a function replaces in each call, as it writes it: `self.model`, `ctx.kept`, `state`."""
+    for at in function.body:
+        match at:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    path = path_of(target) if isinstance(target, ast.Attribute) else None
+                    if (
+                        path
+                        and not is_same_object(target, value)
+                        and all(path_of(each) != path for each in walk(value))
+                    ):
+                        yield path
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr="clear"))):
+                yield path_of(of) or ""
+            case ast.For(body=body):
+                for target in (one for each in body if isinstance(each, ast.Assign) for one in each.targets):
+                    if isinstance(target, ast.Subscript):
+                        yield path_of(target.value) or ""
+        if any(isinstance(each, ast.Return | ast.Raise) for each in walk(at)):
+            return  # the rest does not always run
 
 
 def compared_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:

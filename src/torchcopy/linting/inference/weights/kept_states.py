@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
 from ..scopes import Scope
-from ..summaries import GIVES_ITSELF, Definition, find_method, matched_arguments
+from ..summaries import GIVES_ITSELF, Definition, fields_of, find_method, matched_arguments
 from .keepers import kept_parameters
 from .places import entry_path, in_container
 from .things import thing_of, without_wrapper
@@ -122,11 +122,18 @@ def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, a
     """What a constructor is given for attributes of its object: by keyword, or in the order of a dataclass."""
     found = facts.definition(call.func)
     made_by = find_method(found.facts, found.scope, "__init__") if found is not None else None
-    if found is not None and made_by is None:
-        fields = [each.target.id for each in found.scope.nodes(ast.AnnAssign) if isinstance(each.target, ast.Name)]
-        yield from zip(fields, call.args, strict=False)
     if made_by is None:
-        yield from ((each.arg, each.value) for each in call.keywords if each.arg)
+        after = find_method(found.facts, found.scope, "__post_init__") if found is not None else None
+        made_anew = (
+            {each.attr for each in after.scope.nodes(ast.Attribute) if type(each.ctx) is ast.Store} if after else ()
+        )
+        fields = fields_of(found) if found is not None else []
+        for name, value in (
+            *zip(fields, call.args, strict=False),
+            *((each.arg, each.value) for each in call.keywords),
+        ):
+            if name and name not in made_anew:
+                yield name, value
         return
     given: dict[str, ast.expr] = {each.arg: each.value for each in call.keywords if each.arg}
     given |= zip((each.arg for each in made_by.scope.parameters[1:]), call.args, strict=False)

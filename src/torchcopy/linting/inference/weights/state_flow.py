@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator
 
 from ..nodes import arguments, called_name, method_call, path_of, root_name, strip_calls, walk
 from ..objects import is_no_list
+from ..summaries import is_optimizer_step
 from .comparisons import met
-from .effects import compared_by, left_by
+from .effects import compared_by, left_by, replaced_by
 from .keepers import CONTAINERS, kept_by_method, put_in
 from .kept_states import is_copy, kept_in
 from .loads import loaded_by
@@ -206,6 +208,8 @@ class KeptStates(StateUses):
             return facts
         for value in handed_to_saver(self.facts, self.scope, call):
             self._saved_meanwhile(value, call, facts)
+        for place in replaced_by(self.facts, call) if facts and self.into_calls else ():
+            facts = self._without(place, facts)
         facts = self._kept_by_object(call, self._left_by_function(call, facts) if self.into_calls else facts)
         for place, module in compared_by(self.facts, call) if facts and self.into_calls else ():
             for state in facts:
@@ -227,6 +231,8 @@ class KeptStates(StateUses):
             facts = frozenset(each for each in facts if each.place != base)
             if name == "clear":
                 facts = self._without(base, facts)
+            if name == "pop":  # of a list: what was put in last, or first
+                facts = self._without(f"{base}[*]", facts)
             if name == "update":
                 facts = self._updated(call, base, facts)
         if name.endswith("_") and not name.endswith("__") and receiver is not None:
@@ -282,8 +288,15 @@ class KeptStates(StateUses):
             bound = self.scope.bindings.get(root, ())
             is_given = root == self.scope.self_name or any(each.how == "parameter" for each in bound)
             is_on = is_given and any(each in self.facts.source.text for each in SIGNS_OF_TRAINING)
+            is_on = is_on and not self._trains_in_a_loop
             if is_on or (self.facts.loops(call) and (TRAINED in facts or state.is_trained)):
                 self.found.setdefault(state.kept.call, (state.kept, call, "saved by a thread"))
+
+    @functools.cached_property
+    def _trains_in_a_loop(self) -> bool:
+        """Whether the function is the whole training, which is over behind its loop."""
+        steps = (each for each in self.scope.nodes(ast.Call) if called_name(each) == "step")
+        return any(self.facts.loops(each) and is_optimizer_step(self.facts, each) for each in steps)
 
     def _filled(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         """After `torch.distributed.checkpoint.load(state)`: what it was given is written on purpose."""

@@ -216,6 +216,8 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
         receiver = path_of(call.func.value)
         if receiver is None or module == receiver or module.startswith(f"{receiver}."):
             return True
+        if any(_is_copy_of_a_module(facts, each) for each in arguments(call)):
+            return False  # it is the copy that is trained
         if receiver == "self" or _TRAINERS.search(receiver.lower()):
             return True
         if facts.kind_of(call.func.value).name == "module" or _is_loaded_into(facts, call.func.value):
@@ -233,6 +235,15 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return is_trainer or (found.facts is facts and _reads_from_outside(found.scope, module))
     others = [each for each in arguments(call) if facts.kind_of(each).name == "module"]
     return not others and not any(re.search(r"model|net(work)?$", each) for each in given)
+
+
+def _is_copy_of_a_module(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a name is bound to copies alone: `local = copy.deepcopy(model)`."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    return bool(bound) and all(
+        isinstance(each.value, ast.Call) and called_name(each.value) in ("deepcopy", "copy", "clone")
+        for each in bound
+    )
 
 
 def _reads_from_outside(scope: Scope, module: str) -> bool:
