@@ -73,11 +73,10 @@ def _class_of_bound(facts: FileFacts, node: ast.expr, bound: list[Binding], dept
 
 def _class_of_parameter(facts: FileFacts, parameter: ast.arg, depth: int) -> Definition | None:
     """What its annotation says, or else what all calls in the same file give for it."""
-    known = facts.classes_of_parameters
-    if parameter not in known:
-        known[parameter] = None  # a function that gives it to itself tells nothing
-        known[parameter] = _annotated(facts, parameter.annotation) or _given_by_callers(facts, parameter, depth)
-    return known[parameter]
+    known, key = facts.classes_of_parameters, (parameter, depth)
+    if key not in known:
+        known[key] = _annotated(facts, parameter.annotation) or _given_by_callers(facts, parameter, depth)
+    return known[key]
 
 
 def _given_by_callers(facts: FileFacts, parameter: ast.arg, depth: int) -> Definition | None:

@@ -34,6 +34,7 @@ _SWAPS = re.compile(
 _SWAPPED = re.compile(r"model|net|module|^self$")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _FILLS = ("load", "async_load", "load_state_dict")
+_MOST_STATES = 200  # in one value: what holds more is no checkpoint
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
 
 
@@ -108,6 +109,8 @@ class KeptStates(StateUses):
 
     def _assigned(self, targets: list[ast.expr], value: ast.expr, facts: frozenset[State]) -> frozenset[State]:
         states = [*self._states_of(value, facts)] if not is_copied_next(self.facts, targets) else []
+        if len(states) > _MOST_STATES:
+            states = []
         pairs = [*_parts(targets)]
         for target, _ in pairs:
             if not is_same_object(target, value):
@@ -325,14 +328,15 @@ class KeptStates(StateUses):
         trained = {module for module in modules if updates(self.facts, call, module)}
         if trained:
             self.training_lines.add(call.lineno)
-            facts = frozenset(
-                dataclasses.replace(each, is_trained=True)
-                if each.kept.module in trained
+            changed = {
+                each
+                for each in facts
+                if not each.is_trained
+                and each.kept.module in trained
                 and each not in loaded
                 and not is_one_of_each_round(self.facts, each.kept, call)
-                else each
-                for each in facts
-            )
+            }
+            facts = (facts - changed) | {dataclasses.replace(each, is_trained=True) for each in changed}
         if TRAINED not in facts and self._steps(call):
             facts |= {TRAINED}
         return facts
