@@ -75,6 +75,7 @@ def _class_of_parameter(facts: FileFacts, parameter: ast.arg, depth: int) -> Def
     """What its annotation says, or else what all calls in the same file give for it."""
     known, key = facts.classes_of_parameters, (parameter, depth)
     if key not in known:
+        known[key] = None  # a function that gives it to itself tells nothing
         known[key] = _annotated(facts, parameter.annotation) or _given_by_callers(facts, parameter, depth)
     return known[key]
 
