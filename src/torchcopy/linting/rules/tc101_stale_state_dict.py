@@ -40,16 +40,20 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         if scope.body:
             flows[scope] = flow_of(facts, scope)
     found: dict[ast.expr, tuple[Kept, ast.AST, str, str]] = {}
-    for flow in flows.values():
-        for kept, at, role in flow.found.values():
-            kept = _where_it_is_mended(kept)
-            found.setdefault(kept.call, (kept, at, role, facts.source.path))
+    taken: dict[ast.expr, set[int]] = {}
+    here = (each for flow in flows.values() for each in flow.found.values())
+    told = [
+        (*each, facts.source.path) for each in sorted(here, key=lambda each: (each[0].optimizer, each[0].module))
+    ]  # of what one call gives the model is named
     across = sorted(across_functions(facts, flows), key=lambda each: _order(facts, *each))
-    for state, use in across:
-        kept = _where_it_is_mended(state.kept)
-        found.setdefault(kept.call, (kept, use.node, use.role, use.path))
-    for kept, at, role, path in found.values():
-        yield _finding(facts, kept, at, role, path)
+    told += [(state.kept, use.node, use.role, use.path) for state, use in across]
+    for one, at, role, path in told:
+        kept = _where_it_is_mended(one)
+        found.setdefault(kept.call, (kept, at, role, path))
+        if kept.taken is not None:
+            taken.setdefault(kept.call, set()).add(kept.taken.lineno)
+    for call, (kept, at, role, path) in found.items():
+        yield _finding(facts, kept, at, role, path, sorted(taken.get(call, ())))
 
 
 def _where_it_is_mended(kept: Kept) -> Kept:
@@ -64,7 +68,7 @@ def _order(facts: FileFacts, state: State, use: Use) -> tuple[bool, str, int, st
     return use.path != facts.source.path, use.path, getattr(use.node, "lineno", 0), state.kept.module
 
 
-def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str) -> Finding:
+def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str, taken: list[int]) -> Finding:
     line = getattr(at, "lineno", 0)
     is_here = path == facts.source.path
     where = f"line {line}" if is_here else f"{os.path.basename(path)}:{line}"
@@ -82,8 +86,7 @@ def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str) ->
             f"{meanwhile}; clone the values, or keep a `copy.deepcopy`"
         )
     also = [(f"{role} here", line)] if is_here else []
-    if kept.taken is not None:
-        also.append(("taken here", kept.taken.lineno))
+    also += [("taken here", each) for each in taken]
     return facts.source.finding(CODE, message, kept.call, fix=_fix(facts, kept), also=also)
 
 

@@ -60,6 +60,11 @@ class Kept:
     taken_elsewhere: str = ""
     is_left: bool = False
 
+    @property
+    def taking(self) -> tuple[ast.expr, ast.expr | None]:
+        """Where it is taken: one call may give several."""
+        return self.call, self.taken
+
 
 def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kept]:
     """The live states that a value holds: of `model.state_dict()`, `{"model": model.state_dict()}` and the like."""

@@ -33,6 +33,7 @@ _SWAPS = re.compile(
 )
 _SWAPPED = re.compile(r"model|net|module|^self$")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
+_LOADS_A_STATE = re.compile(r"load_(from_)?state_dict|model_state_dict")
 _FILLS = ("load", "async_load", "load_state_dict")
 _MOST_STATES = 200  # in one value: what holds more is no checkpoint
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
@@ -203,7 +204,7 @@ class KeptStates(StateUses):
                 since.add(name)
         if name in _FILLS and _INTO_A_STATE.search((path_of(receiver) or "").lower()):
             return self._filled(call, facts)
-        if "load_state_dict" in name or "model_state_dict" in name:
+        if _LOADS_A_STATE.search(name):
             return self._loaded(call, receiver, facts)
         if name in SAVES and not (name == "save" and receiver is None):
             for each in arguments(call):
@@ -258,7 +259,7 @@ class KeptStates(StateUses):
         for each in made:
             before = dataclasses.replace(each, is_trained=True)
             if "[*]" not in each.kept.module and before in facts:  # else each round has a model of its own
-                self.found.setdefault(each.kept.call, (each.kept, at, "kept beside the next one"))
+                self.found.setdefault(each.kept.taking, (each.kept, at, "kept beside the next one"))
 
     def _left_by_function(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         """After `note_score(progress, model)`, which keeps the state of the one in the other."""
@@ -293,7 +294,7 @@ class KeptStates(StateUses):
             is_on = is_given and any(each in self.facts.source.text for each in SIGNS_OF_TRAINING)
             is_on = is_on and not self._trains_in_a_loop
             if is_on or (self.facts.loops(call) and (TRAINED in facts or state.is_trained)):
-                self.found.setdefault(state.kept.call, (state.kept, call, "saved by a thread"))
+                self.found.setdefault(state.kept.taking, (state.kept, call, "saved by a thread"))
 
     @functools.cached_property
     def _trains_in_a_loop(self) -> bool:

@@ -37,7 +37,7 @@ class StateUses(Flow[State]):
         self.scope = scope
         self.into_calls = into_calls
         """Whether what called functions leave kept is followed too: not in those themselves."""
-        self.found: dict[ast.expr, tuple[Kept, ast.AST, str]] = {}
+        self.found: dict[tuple[ast.expr, ast.expr | None], tuple[Kept, ast.AST, str]] = {}
         self.unknown_uses: list[Use] = []
         self.rebound: dict[str, set[str]] = {}
         self.refilled: dict[str, list[ast.AST]] = {}
@@ -189,9 +189,9 @@ class StateUses(Flow[State]):
         is_first = not self.facts.loops(state.kept.call)
         if is_first and (is_copied or is_replaced(self.facts, self.scope, state.place)):
             return  # only what it begins with is no copy
-        before = self.found.get(state.kept.call)
+        before = self.found.get(state.kept.taking)
         if before is None or (before[1] is at and state.kept.module < before[0].module):  # the same in each run
-            self.found[state.kept.call] = (state.kept, at, role)
+            self.found[state.kept.taking] = (state.kept, at, role)
 
     def _is_at_once(self, state: State, at: ast.AST) -> bool:
         """Whether a state is read in the round that keeps it, and only an earlier one's was trained over."""
