@@ -126,9 +126,10 @@ def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:
     """Whether a loss is written into an array, or what may be one: `losses[step] = loss` makes a number of it."""
     match statement:
         case ast.Assign(targets=[ast.Subscript(value=of)]) | ast.AugAssign(target=ast.Subscript(value=of)):
-            place = path_of(of) or ""
-            is_of_another = place.count(".") > int(facts.scope_of(statement).owns(place))  # may well be an array
-            return is_of_another or facts.kind_of(of).name == "ndarray"
+            place, scope, kind = path_of(of) or "", facts.scope_of(statement), facts.kind_of(of)
+            is_of_another = place.count(".") > int(scope.owns(place))  # may well be an array
+            is_given = not kind.is_known and [each.how for each in scope.bindings.get(place, ())] == ["parameter"]
+            return is_of_another or is_given or kind.name == "ndarray"
     return False
 
 
