@@ -11,7 +11,8 @@ from ..inference.file_facts import FileFacts
 from ..inference.losses.hot_losses import hot_values, returns_hot
 from ..inference.losses.leaks import is_kept_by_call, is_leak
 from ..inference.losses.lightning import TRAINING_STEP
-from ..inference.losses.loss_flow import KeptValue, Part, Value, losses_of
+from ..inference.losses.loss_flow import losses_of
+from ..inference.losses.loss_values import KeptValue, Part, Value
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 

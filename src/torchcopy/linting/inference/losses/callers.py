@@ -13,7 +13,8 @@ from ..summaries import bases_of
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .loss_flow import Losses, Part
+    from .loss_flow import Losses
+    from .loss_values import Part
 
 _MOST_CALLS = 10
 

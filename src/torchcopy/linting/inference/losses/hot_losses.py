@@ -16,9 +16,11 @@ from ..objects import class_of
 from ..scopes import Scope
 from ..summaries import Definition, find_method, matched_arguments
 from ..values.kinds import UNKNOWN, Kind
-from .loss_flow import BACKWARDS, LOSS_LIKE, Losses, Part, Value, is_loss_like, losses_of
+from .loss_flow import Losses, losses_of
 from .loss_places import place_of
+from .loss_sources import BACKWARDS
 from .loss_terms import detaches, is_detached_itself, terms
+from .loss_values import LOSS_LIKE, Part, Value, is_loss_like
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

@@ -10,8 +10,10 @@ from ..nodes import Loop, called_name, keyword, names_in, path_of
 from ..scopes import Scope
 from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, needed_values, taken_by
-from .loss_flow import LOSS_LIKE, Given, KeptValue, Losses, Value, differentiated_attributes, losses_of
+from .loss_flow import Losses, losses_of
+from .loss_sources import differentiated_attributes
 from .loss_terms import detaches, shown
+from .loss_values import LOSS_LIKE, Given, KeptValue, Value
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

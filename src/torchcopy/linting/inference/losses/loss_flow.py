@@ -6,136 +6,39 @@ A binding is followed, not a name: `loss = loss.item()` makes another value of t
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
-import re
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from ..flow import Flow
 from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
 from ..objects import is_no_list
 from ..scopes import Scope
-from ..summaries import fields_of
-from ..values.elements import container_of
 from .callers import differentiated_parts
 from .lightning import is_training_step
 from .loss_places import is_of_before, list_of, place_of
-from .loss_terms import detaches, entries_of, shown, summed_dict, terms
+from .loss_sources import BACKWARDS, LossSources
+from .loss_terms import entries_of, shown, terms
+from .loss_values import LOSS_LIKE, Given, KeptValue, Part, Value, is_loss_like, key_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-BACKWARDS = ("backward", "manual_backward")
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft", "insert")
 _TAKES_OLDEST = ("pop", "popleft")
-_WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha|gamma)s?$|approx_?kl$")
-_IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 _CONCATENATES = ("cat", "concat", "concatenate", "hstack", "vstack", "stack")
-LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective|diverg|elbo|entropy")
 
 
-Part: TypeAlias = tuple[int | str, ...]
-"""Which part of what an expression gives: places in tuples, keys of dicts, attributes; () for the whole."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Value:
-    """What a place was bound to.
-
-    Attributes:
-        place: how it is written.
-        node: the statement that bound it, or the parameter.
-        source: the expression.
-        part: which part of what `source` gives.
-    """
-
-    place: str
-    node: ast.AST
-    source: ast.expr | None = None
-    part: Part = ()
-
-    @property
-    def name(self) -> str:
-        """What it is called: the key or attribute where it is one, else its place."""
-        last = self.part[-1] if self.part else None
-        return (
-            last
-            if isinstance(last, str) and (not self.place or self.place.endswith((f".{last}", "]")))
-            else self.place
-        )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class KeptValue:
-    """A statement that keeps a value for longer.
-
-    Attributes:
-        node: the expression that is kept.
-        statement: the statement or call.
-        keeper: the place that keeps it.
-        is_sum: whether it is added up rather than listed.
-        values: what `node` may be.
-    """
-
-    node: ast.expr
-    statement: ast.AST
-    keeper: str
-    is_sum: bool
-    values: frozenset[Value]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Given:
-    """An argument of a call that may be a loss.
-
-    Attributes:
-        node: the argument, or the entry of a dict that is the argument.
-        argument: what the call is given.
-        call: the call.
-        values: what `node` may be.
-        is_named: its name is that of a loss; otherwise it is a parameter that is given on.
-    """
-
-    node: ast.expr
-    argument: ast.expr
-    call: ast.Call
-    values: frozenset[Value]
-    is_named: bool
-
-
-def _key_in(place: str, of: str) -> str | None:
-    """Which entry or attribute of an object a place is: "loss" for `found["loss"]` and for `found.loss`."""
-    inside = place.removeprefix(of)
-    if inside == place or inside[:1] not in ("[", "."):
-        return None
-    key = inside[2:-2] if inside[0] == "[" else inside[1:]
-    return key if key.isidentifier() else None
-
-
-def is_loss_like(place: str) -> bool:
-    """Whether a place is named as a loss, and not as the weight of one, or as a measure of the step."""
-    lower = place.lower()
-    return LOSS_LIKE.search(lower) is not None and _WEIGHTS.search(lower) is None
-
-
-class Losses(Flow[Value]):
+class Losses(LossSources):
     """Follows the bindings of one function to `backward()` and to what keeps them."""
 
     def __init__(self, facts: FileFacts, scope: Scope) -> None:
-        super().__init__()
-        self.facts = facts
-        self.scope = scope
-        self.backwards: set[Value] = set()
+        super().__init__(facts, scope)
         self.backward_places: set[str] = set()
         self.backward_loops: set[Loop] = set()
         self.summed_elsewhere: set[Value] = set()  # differentiated behind the loop that made them
         self.is_for_caller = False
         """What is differentiated is so by a caller alone."""
-        self.summed: set[Value] = set()
-        """Dicts whose values are added up."""
         self.kept: dict[ast.expr, KeptValue] = {}
         self.returned: list[tuple[Part, frozenset[Value]]] = []
         self.given: dict[ast.expr, Given] = {}
@@ -145,8 +48,6 @@ class Losses(Flow[Value]):
         """What `needed_values` of `hot_losses.py` found."""
         self.keeps: dict[tuple[Value, int], bool] = {}
         """Which parameters `leaks.py` found to be kept, by how many calls were followed before."""
-        self.derived: dict[Value, set[Value]] = {}
-        self.parts: dict[Value, set[Value]] = {}
 
     def visit(self, node: ast.AST, facts: frozenset[Value]) -> frozenset[Value]:
         """Notes what is differentiated, kept and returned, and follows what is bound."""
@@ -186,22 +87,15 @@ class Losses(Flow[Value]):
             for index, each in enumerate(value.elts):
                 self._return(each, (*part, index), facts)
             return
-        self.returned.append((part, self._values(value, facts)))
-        for key, entry in self._entries(value):
-            self.returned.append(((*part, key), self._values(entry, facts)))
+        self.returned.append((part, self.values(value, facts)))
+        for key, entry in self.entries_in(value):
+            self.returned.append(((*part, key), self.values(entry, facts)))
         if isinstance(value, ast.Name):
             inside: dict[str, set[Value]] = {}
             for known in facts:
-                if (at := _key_in(known.place, value.id)) is not None:
+                if (at := key_in(known.place, value.id)) is not None:
                     inside.setdefault(at, set()).add(known)
             self.returned += [((*part, key), frozenset(values)) for key, values in sorted(inside.items())]
-
-    def _entries(self, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-        """The entries of a dict, or the attributes of an object, that is made there."""
-        yield from entries_of(value)
-        if isinstance(value, ast.Call) and value.args and called_name(value)[:1].isupper():
-            found = self.facts.definition(value.func)
-            yield from zip(fields_of(found) if found is not None else [], value.args, strict=False)
 
     def _call(self, call: ast.Call, facts: frozenset[Value]) -> None:
         name = called_name(call)
@@ -211,7 +105,7 @@ class Losses(Flow[Value]):
             is_loss = len(call.args) < 3 and keyword(call, "grad_outputs") is None
             is_shared = any(keyword(call, each) is not None for each in ("create_graph", "retain_graph"))
             if is_loss and not is_shared and place_of(call.args[0]) is not None:
-                self.backwards |= self._values(call.args[0], facts)
+                self.backwards |= self.values(call.args[0], facts)
         elif name == "add_" and len(call.args) == 1 and (keeper := place_of(getattr(call.func, "value", None))):
             self._keep(call.args[0], call, keeper, True, facts)
         elif self._is_put_in_list(call):
@@ -238,7 +132,7 @@ class Losses(Flow[Value]):
             ]
         for node in entries or [argument]:
             places = {place: term for term in terms(node) if (place := path_of(term)) is not None}
-            values = frozenset(value for term in places.values() for value in self._values(term, facts))
+            values = frozenset(value for term in places.values() for value in self.values(term, facts))
             is_named = any(LOSS_LIKE.search(place.lower()) for place in places)
             if values and (is_named or any(isinstance(each.node, ast.arg) for each in values)):
                 before = self.given.get(node)
@@ -264,9 +158,9 @@ class Losses(Flow[Value]):
             if (path := path_of(each)) is not None:
                 self.backward_places.add(path)
         if place_of(of) is not None:
-            values = self._values(of, facts)
+            values = self.values(of, facts)
             if isinstance(of, ast.Attribute):  # `found = step(loss)`, `found.value.backward()`
-                values |= self._values(of.value, facts)
+                values |= self.values(of.value, facts)
             self.backwards |= values
             loop = self.facts.loops(call)[:1]
             self.summed_elsewhere |= {
@@ -275,11 +169,11 @@ class Losses(Flow[Value]):
         else:
             made = Value("", call, of)
             self.backwards.add(made)
-            self._relate(made, of, facts)
+            self.relate(made, of, facts)
             divided = of.left if isinstance(of, ast.BinOp) and isinstance(of.op, ast.Div) else of
             places = [each for each in terms(divided) if place_of(each) is not None]
             if len(places) == 1 or (places and isinstance(of, ast.BinOp) and isinstance(of.op, ast.Div | ast.Mult)):
-                self.backwards |= self._values(places[0], facts)
+                self.backwards |= self.values(places[0], facts)
 
     def _is_given_to_model(self, call: ast.Call, receiver: str) -> bool:
         """Whether a loss is given to what is no loss, as in `model.backward(loss)` of a library around PyTorch."""
@@ -289,7 +183,7 @@ class Losses(Flow[Value]):
         return self.facts.is_of_torch and self.facts.definition(call.func) is None
 
     def _keep(self, node: ast.expr, at: ast.AST, keeper: str, is_sum: bool, facts: frozenset[Value]) -> None:
-        values = self._values(node, facts)
+        values = self.values(node, facts)
         if values and not self._is_callable(at):
             before = self.kept.get(node)
             self.kept[node] = KeptValue(
@@ -330,36 +224,16 @@ class Losses(Flow[Value]):
             if any(is_of_before(each, place) for each in joined):
                 for each in joined:
                     self._keep(each, at, place, False, frozenset(one for one in facts if one.place != place))
-        made = self._part_of_call(place, at, value, facts) or Value(place, at, value)
-        self._relate(made, value, facts)
+        made = self.part_of_call(place, at, value, facts) or Value(place, at, value)
+        self.relate(made, value, facts)
         bound = self._rebound(place, made, facts)
         is_object = isinstance(value, ast.Call) and called_name(value) != "dict"
-        for key, entry in self._entries(value):
+        for key, entry in self.entries_in(value):
             if not (is_object and isinstance(entry, ast.Constant)):
                 inside = Value(f"{place}.{key}" if is_object else f"{place}[{key!r}]", at, entry)
-                self._relate(inside, entry, facts)
+                self.relate(inside, entry, facts)
                 bound |= {inside}
         return bound
-
-    def _part_of_call(self, place: str, at: ast.AST, value: ast.expr, facts: frozenset[Value]) -> Value | None:
-        """`found[0]`, `found["loss"]` or `found.loss`, where `found` is what a call gave, or a part of it."""
-        of: ast.expr
-        key: int | str
-        match value:
-            case ast.Subscript(value=of, slice=ast.Constant(value=int() | str() as key)):
-                pass
-            case ast.Attribute(value=ast.Name() as of, attr=key) if key not in _IN_TENSORS:
-                pass
-            case ast.Call(func=ast.Attribute(value=of, attr="get"), args=[ast.Constant(value=str() as key), *_]):
-                pass
-            case _:
-                return None
-        whole = place_of(of)
-        given = {(each.source, each.part) for each in facts if each.place == whole}
-        if whole is None or len(given) != 1:
-            return None
-        ((source, part),) = given
-        return Value(place, at, source, (*part, key)) if isinstance(source, ast.Call) else None
 
     def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:
         """Whether each round of a loop writes another slot: `losses[step] = loss`."""
@@ -389,7 +263,7 @@ class Losses(Flow[Value]):
         before = {each for each in facts if each.place == place and each != made}
         self.derived.setdefault(made, set()).update(before)
         self.parts.setdefault(made, set()).update(before)
-        self._relate(made, value, facts)
+        self.relate(made, value, facts)
         return self._rebound(place, made, facts)
 
     def _rebound(self, place: str | None, made: Value | None, facts: frozenset[Value]) -> frozenset[Value]:
@@ -399,85 +273,6 @@ class Losses(Flow[Value]):
             each for each in facts if each.place != place and not each.place.startswith((f"{place}[", f"{place}."))
         )
         return left if made is None else left | {made}
-
-    def _relate(self, made: Value, value: ast.expr, facts: frozenset[Value]) -> None:
-        """What a value was computed from by arithmetic or from losses: it is on its graph, and the reverse."""
-        given = [
-            each
-            for term in terms(value)
-            if isinstance(term, ast.Call) and not detaches(term)
-            for each in arguments(term)
-            if LOSS_LIKE.search((path_of(each) or "").lower())
-        ]
-        for each in given:
-            self.parts.setdefault(made, set()).update(self._values(each, facts))
-        for term in terms(value):
-            summed = path_of(summed_dict(term))
-            if summed is not None:  # the losses of a dict
-                whole = {each for each in facts if each.place == summed}
-                self.parts.setdefault(made, set()).update(whole)
-                self.summed |= whole
-        for term in terms(value):
-            values = self._values(term, facts)
-            self.derived.setdefault(made, set()).update(values)
-            self.parts.setdefault(made, set()).update(values)
-
-    def _values(self, node: ast.expr, facts: frozenset[Value]) -> frozenset[Value]:
-        """What an expression may be, if it is a place, or a call whose result is told by its definition."""
-        found: set[Value] = set()
-        for term in terms(node):
-            place = place_of(term)
-            found |= self._entries_of_parameter(term, facts)
-            if place is not None:
-                found |= {each for each in facts if each.place == place}
-                if not found and (part := self._part_of_call(place, term, term, facts)) is not None:
-                    found.add(dataclasses.replace(part, node=part.source or term))  # the same, wherever it is read
-                if not found and (isinstance(term, ast.Subscript) or self.is_differentiated(place)):
-                    found.add(Value(place, self.scope.node))
-            elif isinstance(term, ast.Call):
-                entry = self._part_of_call("", term, term, facts)
-                found.add(entry or Value("", term, term))
-            match term:
-                case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int() | str() as key)):
-                    found.add(Value("", term, call, (key,)))  # `step(batch)["loss"]`
-        return frozenset(found)
-
-    def _entries_of_parameter(self, term: ast.expr, facts: frozenset[Value]) -> set[Value]:
-        """What a term is an entry of: a parameter, or a dict of which another entry was read.
-
-        `losses[key]` is one, and `loss` of `for key, loss in losses.items()`.
-        """
-        of: ast.expr | None = None
-        if isinstance(term, ast.Subscript):
-            of = term.value
-        elif isinstance(term, ast.Name) and not any(each.place == term.id for each in facts):
-            of = container_of(self.facts, term)
-        name = path_of(of)
-        found = {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
-        if isinstance(term, ast.Subscript) and isinstance(term.slice, ast.Name) and name is not None:
-            found |= {each for each in facts if (path_of(each.source) or "").startswith(f"{name}[")}
-            key = container_of(self.facts, term.slice)
-            is_of_all = path_of(method_call(key, "keys") or key) == name
-        else:
-            is_of_all = name is not None and isinstance(term, ast.Name)
-        if not found:
-            found |= {each for each in facts if each.place == name and each in self.summed}
-        if is_of_all and not found:
-            whole = {(each.source, each.part) for each in facts if each.place == name}
-            known = (each for each in (*facts, *self.backwards) if each.part and isinstance(each.part[-1], str))
-            found |= {each for each in known if (each.source, each.part[:-1]) in whole}
-            found |= {each for each in facts if each.place.startswith(f"{name}[")}
-        return found
-
-    def parts_of(self, values: Iterable[Value]) -> set[Value]:
-        """All that some values were made of, and what that was made of."""
-        found: set[Value] = set()
-        waiting = [*values]
-        while waiting:
-            more = self.parts.get(waiting.pop(), set()) - found
-            found |= more
-            waiting += more
-        return found
 
     def differentiate_returned(self, parts: set[Part]) -> None:
         """Takes in that some parts of what the function returns are differentiated by its caller."""
@@ -498,28 +293,6 @@ class Losses(Flow[Value]):
     def may_have_hot(self) -> bool:
         """Whether the function differentiates something, or gives a loss to another that may."""
         return bool(self.backwards) or any(each.is_named for each in self.given.values())
-
-    def is_differentiated(self, place: str) -> bool:
-        """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
-        return place in differentiated_attributes(self.facts, self.scope)
-
-
-def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:
-    """The attributes, as a method writes them, that some method of its class calls `backward()` on."""
-    owner = scope.owner
-    if owner is None or not scope.self_name:
-        return frozenset()
-    known = facts.differentiated
-    if owner not in known:
-        places = (
-            (method.self_name, path_of(method_call(call, *BACKWARDS)) or "")
-            for method in owner.inner
-            for call in method.nodes(ast.Call)
-        )
-        known[owner] = frozenset(
-            place[len(name) + 1 :] for name, place in places if name and place.startswith(f"{name}.")
-        )
-    return frozenset(f"{scope.self_name}.{each}" for each in known[owner])
 
 
 def losses_of(facts: FileFacts, scope: Scope) -> Losses:

@@ -1,0 +1,173 @@
+"""Which of the values that are followed an expression may be, and what a value was made of."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ..flow import Flow
+from ..nodes import arguments, called_name, method_call, path_of
+from ..scopes import Scope
+from ..summaries import fields_of
+from ..values.elements import container_of
+from .loss_places import place_of
+from .loss_terms import detaches, entries_of, summed_dict, terms
+from .loss_values import LOSS_LIKE, Value
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+
+BACKWARDS = ("backward", "manual_backward")
+_IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
+
+
+class LossSources(Flow[Value]):
+    """Tells what an expression may be at a point of a function, and keeps what values were made of.
+
+    Attributes:
+        facts: of the file.
+        scope: the function.
+        backwards: the values that `backward()` was called on.
+        summed: dicts whose values are added up.
+        derived: what a value was computed from by arithmetic: it hangs on their graphs.
+        parts: what a value was made of, by arithmetic or by a function that is given losses.
+    """
+
+    def __init__(self, facts: FileFacts, scope: Scope) -> None:
+        super().__init__()
+        self.facts = facts
+        self.scope = scope
+        self.backwards: set[Value] = set()
+        self.summed: set[Value] = set()
+        self.derived: dict[Value, set[Value]] = {}
+        self.parts: dict[Value, set[Value]] = {}
+
+    def values(self, node: ast.expr, facts: frozenset[Value]) -> frozenset[Value]:
+        """What an expression may be, if it is a place, or a call whose result is told by its definition."""
+        found: set[Value] = set()
+        for term in terms(node):
+            place = place_of(term)
+            found |= self._entries_of_parameter(term, facts)
+            if place is not None:
+                found |= {each for each in facts if each.place == place}
+                if not found and (part := self.part_of_call(place, term, term, facts)) is not None:
+                    found.add(dataclasses.replace(part, node=part.source or term))  # the same, wherever it is read
+                if not found and (isinstance(term, ast.Subscript) or self.is_differentiated(place)):
+                    found.add(Value(place, self.scope.node))
+            elif isinstance(term, ast.Call):
+                entry = self.part_of_call("", term, term, facts)
+                found.add(entry or Value("", term, term))
+            match term:
+                case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int() | str() as key)):
+                    found.add(Value("", term, call, (key,)))  # `step(batch)["loss"]`
+        return frozenset(found)
+
+    def relate(self, made: Value, value: ast.expr, facts: frozenset[Value]) -> None:
+        """What a value was computed from by arithmetic or from losses: it is on its graph, and the reverse."""
+        given = [
+            each
+            for term in terms(value)
+            if isinstance(term, ast.Call) and not detaches(term)
+            for each in arguments(term)
+            if LOSS_LIKE.search((path_of(each) or "").lower())
+        ]
+        for each in given:
+            self.parts.setdefault(made, set()).update(self.values(each, facts))
+        for term in terms(value):
+            summed = path_of(summed_dict(term))
+            if summed is not None:  # the losses of a dict
+                whole = {each for each in facts if each.place == summed}
+                self.parts.setdefault(made, set()).update(whole)
+                self.summed |= whole
+        for term in terms(value):
+            values = self.values(term, facts)
+            self.derived.setdefault(made, set()).update(values)
+            self.parts.setdefault(made, set()).update(values)
+
+    def entries_in(self, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+        """The entries of a dict, or the attributes of an object, that is made there."""
+        yield from entries_of(value)
+        if isinstance(value, ast.Call) and value.args and called_name(value)[:1].isupper():
+            found = self.facts.definition(value.func)
+            yield from zip(fields_of(found) if found is not None else [], value.args, strict=False)
+
+    def part_of_call(self, place: str, at: ast.AST, value: ast.expr, facts: frozenset[Value]) -> Value | None:
+        """`found[0]`, `found["loss"]` or `found.loss`, where `found` is what a call gave, or a part of it."""
+        of: ast.expr
+        key: int | str
+        match value:
+            case ast.Subscript(value=of, slice=ast.Constant(value=int() | str() as key)):
+                pass
+            case ast.Attribute(value=ast.Name() as of, attr=key) if key not in _IN_TENSORS:
+                pass
+            case ast.Call(func=ast.Attribute(value=of, attr="get"), args=[ast.Constant(value=str() as key), *_]):
+                pass
+            case _:
+                return None
+        whole = place_of(of)
+        given = {(each.source, each.part) for each in facts if each.place == whole}
+        if whole is None or len(given) != 1:
+            return None
+        ((source, part),) = given
+        return Value(place, at, source, (*part, key)) if isinstance(source, ast.Call) else None
+
+    def _entries_of_parameter(self, term: ast.expr, facts: frozenset[Value]) -> set[Value]:
+        """What a term is an entry of: a parameter, or a dict of which another entry was read.
+
+        `losses[key]` is one, and `loss` of `for key, loss in losses.items()`.
+        """
+        of: ast.expr | None = None
+        if isinstance(term, ast.Subscript):
+            of = term.value
+        elif isinstance(term, ast.Name) and not any(each.place == term.id for each in facts):
+            of = container_of(self.facts, term)
+        name = path_of(of)
+        found = {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
+        if isinstance(term, ast.Subscript) and isinstance(term.slice, ast.Name) and name is not None:
+            found |= {each for each in facts if (path_of(each.source) or "").startswith(f"{name}[")}
+            key = container_of(self.facts, term.slice)
+            is_of_all = path_of(method_call(key, "keys") or key) == name
+        else:
+            is_of_all = name is not None and isinstance(term, ast.Name)
+        if not found:
+            found |= {each for each in facts if each.place == name and each in self.summed}
+        if is_of_all and not found:
+            whole = {(each.source, each.part) for each in facts if each.place == name}
+            known = (each for each in (*facts, *self.backwards) if each.part and isinstance(each.part[-1], str))
+            found |= {each for each in known if (each.source, each.part[:-1]) in whole}
+            found |= {each for each in facts if each.place.startswith(f"{name}[")}
+        return found
+
+    def parts_of(self, values: Iterable[Value]) -> set[Value]:
+        """All that some values were made of, and what that was made of."""
+        found: set[Value] = set()
+        waiting = [*values]
+        while waiting:
+            more = self.parts.get(waiting.pop(), set()) - found
+            found |= more
+            waiting += more
+        return found
+
+    def is_differentiated(self, place: str) -> bool:
+        """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
+        return place in differentiated_attributes(self.facts, self.scope)
+
+
+def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:
+    """The attributes, as a method writes them, that some method of its class calls `backward()` on."""
+    owner = scope.owner
+    if owner is None or not scope.self_name:
+        return frozenset()
+    known = facts.differentiated
+    if owner not in known:
+        places = (
+            (method.self_name, path_of(method_call(call, *BACKWARDS)) or "")
+            for method in owner.inner
+            for call in method.nodes(ast.Call)
+        )
+        known[owner] = frozenset(
+            place[len(name) + 1 :] for name, place in places if name and place.startswith(f"{name}.")
+        )
+    return frozenset(f"{scope.self_name}.{each}" for each in known[owner])
