@@ -11,7 +11,7 @@ from ..scopes import Scope
 from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, needed_values, taken_by
 from .loss_flow import Losses, losses_of
-from .loss_sources import differentiated_attributes
+from .loss_sources import BACKWARDS, differentiated_attributes
 from .loss_terms import detaches, shown
 from .loss_values import LOSS_LIKE, Given, KeptValue, Value
 
@@ -197,7 +197,7 @@ def repeats(
     """
     root = kept.keeper.partition("[")[0]
     if scope.owns(root):
-        return True
+        return not _is_begun_with_each_backward(facts, scope, root)
     name = root.partition(".")[0]
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
     if is_by_call and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
@@ -213,13 +213,33 @@ def repeats(
     loops = [
         loop
         for loop in facts.loops(kept.statement)
-        if not _is_over_models(loop)
+        if not _is_left_in_its_first_round(loop)
+        and not _is_over_models(loop)
         and not _is_over_losses(loop, kept.node)
         and (not differentiating or loop in differentiating)
         and not _is_over_few(loop, only_constants=is_loss)
         and not _is_within_a_batch(facts, begins, kept.statement, loop)
     ]
     return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in loops)
+
+
+def _is_begun_with_each_backward(facts: FileFacts, scope: Scope, root: str) -> bool:
+    """Whether another method, which calls `backward()` once, begins an attribute anew: it lives for one step."""
+    attribute = root.partition(".")[2]
+    for method in scope.owner.inner if scope.owner is not None else ():
+        calls = [each for each in method.nodes(ast.Call) if called_name(each) in BACKWARDS]
+        if method is scope or not calls or any(facts.loops(each) for each in calls):
+            continue
+        place = f"{method.self_name}.{attribute}"
+        begins = (each for each in method.body if isinstance(each, ast.Assign))
+        if any(path_of(target) == place for each in begins for target in each.targets):
+            return True
+    return False
+
+
+def _is_left_in_its_first_round(loop: Loop) -> bool:
+    """Whether a loop ends with a `break`, for the one round that it looks for."""
+    return isinstance(loop.body[-1], ast.Break)
 
 
 def _is_kept_by_closure(scope: Scope, name: str) -> bool:
