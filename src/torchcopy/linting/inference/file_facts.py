@@ -105,6 +105,16 @@ class FileFacts:
         return found
 
     @functools.cached_property
+    def subclasses(self) -> dict[str, list[Scope]]:
+        """The classes of the file by the names of those that they derive from."""
+        found: dict[str, list[Scope]] = {}
+        for scope in self.scopes:
+            for base in getattr(scope.node, "bases", ()):
+                if isinstance(base, ast.Name):
+                    found.setdefault(base.id, []).append(scope)
+        return found
+
+    @functools.cached_property
     def _scope_by_node(self) -> dict[ast.AST, Scope]:
         return {each.node: each for each in self.scopes}
 

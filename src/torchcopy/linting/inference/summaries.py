@@ -63,7 +63,10 @@ def find_definition(facts: FileFacts, node: ast.AST) -> Definition | None:
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         scope = facts.scope_of(node)
         if scope.owner is not None and node.value.id == scope.self_name:
-            return find_method(facts, scope.owner, node.attr)
+            method = find_method(facts, scope.owner, node.attr)
+            if method is not None and not _is_abstract(method.scope):
+                return method
+            return _of_the_only_subclass(facts, scope.owner, node.attr) or method
     name = facts.resolve(node)
     if name:
         return _imported(facts, name)
@@ -98,6 +101,26 @@ def find_method(facts: FileFacts, owner: Scope, name: str) -> Definition | None:
             if inner.name == name:
                 return Definition(each_facts, inner)
     return None
+
+
+def _is_abstract(method: Scope) -> bool:
+    """Whether a method does nothing: it is there to be written by subclasses."""
+    return all(
+        isinstance(each, ast.Pass | ast.Raise)
+        or (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+        for each in method.body
+    )
+
+
+def _of_the_only_subclass(facts: FileFacts, owner: Scope, name: str) -> Definition | None:
+    """A method that a class leaves to its subclasses, if one class alone of the file writes it."""
+    found = [
+        each
+        for below in facts.subclasses.get(owner.name, ())
+        for each in below.inner
+        if below.parent is owner.parent and each.name == name and not _is_abstract(each)
+    ]
+    return Definition(facts, found[0]) if len(found) == 1 else None
 
 
 def fields_of(found: Definition) -> list[str]:
