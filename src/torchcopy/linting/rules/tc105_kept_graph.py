@@ -46,7 +46,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
             if is_hot and kept.statement not in reported and is_leak(facts, scope, losses, kept):
                 reported.add(kept.statement)
-                yield _finding(facts, kept)
+                yield _finding(facts, kept, is_sure=kept.values <= hot or len(kept.values) == 1)
 
 
 def _kept_by_calls(facts: FileFacts, scope: Scope) -> Iterator[KeptValue]:
@@ -123,7 +123,8 @@ def _has_entries(facts: FileFacts, value: Value) -> bool:
     return any(part and isinstance(part[-1], str) for part, _ in losses_of(found.facts, found.scope).returned)
 
 
-def _finding(facts: FileFacts, kept: KeptValue) -> Finding:
+def _finding(facts: FileFacts, kept: KeptValue, *, is_sure: bool = True) -> Finding:
+    """The finding; it is sure that a tensor is kept where all that it may be is on a graph."""
     source = facts.source
     text = source.segment(kept.node)
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
@@ -135,7 +136,7 @@ def _finding(facts: FileFacts, kept: KeptValue) -> Finding:
         )
         return source.finding(CODE, message, kept.node)
     if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and not _KEEPS_GRAPHS.search(source.text):
-        note = "where it is a number, which has no `detach`" if _may_be_number(facts, kept) else ""
+        note = "where it is a number, which has no `detach`" if not is_sure or _may_be_number(facts, kept) else ""
         note = note or ("where the method has it differentiated too" if is_by_call else "")
         fix = Fix((source.replace(kept.node, f"{text}.detach()"),), safe=not note, note=note)
     written = f"({text})" if isinstance(kept.node, ast.BinOp | ast.UnaryOp | ast.IfExp) else text
