@@ -16,6 +16,7 @@ from .values.kinds import UNKNOWN, Kind, joined
 if TYPE_CHECKING:
     from .file_facts import FileFacts
 
+_LEFT_OUT = (("init", False), ("kw_only", True))  # `field(init=False)` is no argument of a constructor
 _DEEPEST = 4  # calls of calls
 GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")  # a module does
 _BACKWARDS = ("backward", "manual_backward")  # which tell nothing of steps and waits
@@ -125,12 +126,21 @@ def _of_the_only_subclass(facts: FileFacts, owner: Scope, name: str) -> Definiti
 
 def fields_of(found: Definition) -> list[str]:
     """The fields of a dataclass or named tuple in order; none of a class with an `__init__`."""
-    if (
-        not isinstance(found.scope.node, ast.ClassDef)
-        or find_method(found.facts, found.scope, "__init__") is not None
-    ):
+    if not isinstance(found.scope.node, ast.ClassDef) or find_method(found.facts, found.scope, "__init__"):
         return []
-    return [each.target.id for each in found.scope.nodes(ast.AnnAssign) if isinstance(each.target, ast.Name)]
+    below = [scope for _, scope in bases_of(found.facts, found.scope)]
+    return list(dict.fromkeys(name for scope in (*reversed(below), found.scope) for name in _own_fields(scope)))
+
+
+def _own_fields(scope: Scope) -> Iterator[str]:
+    for each in scope.nodes(ast.AnnAssign):
+        is_of_class = "ClassVar" in ast.unparse(each.annotation)
+        options = each.value.keywords if isinstance(each.value, ast.Call) else []
+        is_left_out = any(
+            isinstance(word.value, ast.Constant) and (word.arg, word.value.value) in _LEFT_OUT for word in options
+        )
+        if isinstance(each.target, ast.Name) and not is_of_class and not is_left_out:
+            yield each.target.id
 
 
 def _imported(facts: FileFacts, name: str, depth: int = 0) -> Definition | None:

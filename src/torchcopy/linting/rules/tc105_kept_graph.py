@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.losses.hot_losses import hot_values, returns_hot
+from ..inference.losses.hot_losses import holders, hot_values, returns_hot
 from ..inference.losses.leaks import is_kept_by_call, is_leak
 from ..inference.losses.lightning import TRAINING_STEP
 from ..inference.losses.loss_flow import losses_of
-from ..inference.losses.loss_values import KeptValue, Part, Value
+from ..inference.losses.loss_values import ANY, KeptValue, Part, Value
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 
@@ -46,7 +46,11 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
             if is_hot and kept.statement not in reported and is_leak(facts, scope, losses, kept):
                 reported.add(kept.statement)
-                yield _finding(facts, kept, is_sure=kept.values <= hot or len(kept.values) == 1)
+                is_whole = bool(holders(kept.values, hot)) or any(_has_entries(facts, each) for each in kept.values)
+                is_sure = kept.values <= hot or (
+                    len(kept.values) == 1 and not any(ANY in v.part for v in kept.values)
+                )
+                yield _finding(facts, kept, is_whole=is_whole, is_sure=is_sure)
 
 
 def _kept_by_calls(facts: FileFacts, scope: Scope) -> Iterator[KeptValue]:
@@ -115,22 +119,23 @@ def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
 
 def _has_entries(facts: FileFacts, value: Value) -> bool:
     """Whether a value is a dict, or another object, in which a function of the project returns a loss."""
-    if value.part or not isinstance(value.source, ast.Call):
+    if not isinstance(value.source, ast.Call):
         return isinstance(value.source, ast.Dict) and not value.part
     found = facts.definition(value.source.func)
     if found is None or not found.scope.is_function or not found.scope.body:
         return False
-    return any(part and isinstance(part[-1], str) for part, _ in losses_of(found.facts, found.scope).returned)
+    returned = losses_of(found.facts, found.scope).returned
+    return any(part and part[:-1] == value.part and isinstance(part[-1], str) for part, _ in returned)
 
 
-def _finding(facts: FileFacts, kept: KeptValue, *, is_sure: bool = True) -> Finding:
-    """The finding; it is sure that a tensor is kept where all that it may be is on a graph."""
+def _finding(facts: FileFacts, kept: KeptValue, *, is_whole: bool = False, is_sure: bool = True) -> Finding:
+    """The finding: of a whole dict or object with a loss in it, or of what surely is a tensor, or may be one."""
     source = facts.source
     text = source.segment(kept.node)
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
     what = "is added up in" if kept.is_sum else "is kept by" if is_by_call else "is kept in"
     fix = None
-    if any(_has_entries(facts, each) for each in kept.values):
+    if is_whole:
         message = (
             f"`{text}` {what} `{kept.keeper}` with a loss in it, and so the graph of each round: detach the loss"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, method_call, path_of
@@ -20,14 +20,14 @@ from .loss_flow import Losses, losses_of
 from .loss_places import place_of
 from .loss_sources import BACKWARDS
 from .loss_terms import detaches, is_detached_itself, terms
-from .loss_values import LOSS_LIKE, Part, Value, is_loss_like
+from .loss_values import ANY, LOSS_LIKE, Part, Value, is_loss_like
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
-_GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|crit|cross_entropy|nll|kl_div)(_fn|_func|_function)?\d?$")
+_GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_func|_function)?\d?$|^crit$")
 _FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
 _IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
     r"^((?!item|log|dict|stat|val|num|count|acc|total|running)[a-z0-9]+_)*(loss|kl|kld|kl_div|nll|elbo)$"
@@ -57,25 +57,26 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
             if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.part, depth + 1):
                 hot.add(each)
         hot |= _differentiated_by_methods(losses, depth + 1)
-    while True:
-        whole = hot - losses.summed_elsewhere
-        more = {each for each in _all_values(losses) if _is_sum_of(losses, each, hot)}
-        more |= {part for each in whole for part in losses.parts.get(each, ()) if may_hang(losses, part)}
-        more |= {
-            other
-            for each in hot
-            for other in losses.parts.get(each, ())
-            if other.place and place_of(each.source) == other.place and not is_detached(losses, other)
-        }  # another name of it
-        more |= {
-            each for each, of in losses.derived.items() if of & hot and not is_detached(losses, each, derived=True)
-        }
-        more |= {each for each in _all_values(losses) if any(_holds(each, other) for other in hot)}
+    values = {*_all_values(losses)}
+    made_from: dict[Value, list[Value]] = {}
+    for made, of in losses.derived.items():
+        for each in of:
+            made_from.setdefault(each, []).append(made)
+    fresh = hot
+    while fresh:
+        more = {each for each in values if _is_sum_of(losses, each, hot)} | holders(values, fresh)
+        for each in fresh:
+            parts = losses.parts.get(each, set())
+            if each not in losses.summed_elsewhere:
+                more |= {part for part in parts - hot if may_hang(losses, part)}
+            of_its_name = (one for one in parts if one.place and place_of(each.source) == one.place)
+            more |= {one for one in of_its_name if not is_detached(losses, one)}
+            more |= {one for one in made_from.get(each, ()) if not is_detached(losses, one, derived=True)}
         if depth < _DEEPEST:
-            more |= _made_beside(losses, hot, depth + 1)
-        if more <= hot:
-            return hot
-        hot |= more
+            more |= _made_beside(losses, values, hot, fresh, depth + 1)
+        fresh = more - hot
+        hot = hot | fresh
+    return hot
 
 
 def _differentiated_by_methods(losses: Losses, depth: int) -> set[Value]:
@@ -97,10 +98,14 @@ def _differentiated_elsewhere(losses: Losses, depth: int) -> Iterator[Value]:
             yield from given.values
 
 
-def _holds(whole: Value, part: Value) -> bool:
-    """Whether a value is the dict or object of which another is an entry: `out`, and `out.loss`."""
-    is_entry = part.source is whole.source and bool(part.part) and isinstance(part.part[-1], str)
-    return is_entry and part.part[:-1] == whole.part and isinstance(whole.source, ast.Call)
+def holders(values: Iterable[Value], hot: set[Value]) -> set[Value]:
+    """Which of some values are a dict or object of which an entry is hot: `out`, if `out.loss` is."""
+    inside = {(each.source, each.part[:-1]) for each in hot if each.part and isinstance(each.part[-1], str)}
+    return {
+        each
+        for each in values
+        if isinstance(each.source, ast.Call) and not each.is_changed and (each.source, each.part) in inside
+    }
 
 
 def _is_sum_of(losses: Losses, value: Value, hot: set[Value]) -> bool:
@@ -114,16 +119,18 @@ def _is_sum_of(losses: Losses, value: Value, hot: set[Value]) -> bool:
     return False
 
 
-def _made_beside(losses: Losses, hot: set[Value], depth: int) -> set[Value]:
+def _made_beside(losses: Losses, values: set[Value], hot: set[Value], fresh: set[Value], depth: int) -> set[Value]:
     """The other losses that one call of a function of the project gave: they share a graph."""
+    calls = {each.source for each in fresh if each.part}
     differentiated: dict[ast.Call, set[Part]] = {}
-    for each in hot:
+    for each in hot if calls else ():
         if each.part and isinstance(each.source, ast.Call):
             differentiated.setdefault(each.source, set()).add(each.part)
     return {
         each
-        for each in _all_values(losses)
+        for each in values - hot
         if each.part
+        and each.source in calls
         and isinstance(each.source, ast.Call)
         and (parts := differentiated.get(each.source))
         and (
@@ -142,12 +149,16 @@ def _returns_summand(facts: FileFacts, call: ast.Call, part: Part, of: set[Part]
     losses = losses_of(found.facts, found.scope)
     differentiated = {each for one, values in losses.returned if one in of for each in values}
     summands = differentiated | losses.parts_of(differentiated)
+
+    def is_summand(values: frozenset[Value]) -> bool:
+        return bool(values) and all(
+            may_hang(losses, each) and bool(summands & {each, *_renamed(losses, each)}) for each in values
+        )
+
     given = [values for one, values in losses.returned if one == part]
-    return bool(given) and all(
-        values
-        and all(may_hang(losses, each) and bool(summands & {each, *_renamed(losses, each)}) for each in values)
-        for values in given
-    )
+    inside = part[:-1] if part[-1] == ANY else part
+    entries = [values for one, values in losses.returned if one[:-1] == inside and one and isinstance(one[-1], str)]
+    return (bool(given) and all(map(is_summand, given))) or any(map(is_summand, entries))
 
 
 def _renamed(losses: Losses, value: Value) -> set[Value]:
@@ -203,6 +214,8 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
         return any(may_hang(losses, each, depth + 1) for each in made_of)
     source = part.source
+    if source is not None and losses.facts.is_without_graph(source):
+        return False
     if isinstance(source, ast.IfExp):  # `f(x) if x is not None else 0`
         source = source.body
     made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
@@ -261,6 +274,8 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: Part, depth: int = 1) ->
     if not losses.may_have_hot:
         return False
     hot = hot_values(losses, depth)
+    if part[-1:] == (ANY,):
+        return any(values & hot for one, values in losses.returned if one and one[:-1] == part[:-1])
     given = [values for one, values in losses.returned if one == part and values]
     if any(all(is_detached(losses, each, derived=True) for each in values) for values in given):
         return False  # a number on the common way, a loss on another one

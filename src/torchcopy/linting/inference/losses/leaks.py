@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from typing import TYPE_CHECKING
 
 from ..nodes import Loop, called_name, keyword, names_in, path_of
 from ..scopes import Scope
+from ..summaries import is_optimizer_step
 from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, needed_values, taken_by
 from .loss_flow import Losses, losses_of
@@ -202,8 +204,10 @@ def repeats(
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
     if is_by_call and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
         return True  # a meter that the caller has, for many calls
-    if _is_kept_by_closure(scope, name):
-        return True
+    if (stepping := _stepping_with(scope, name)) is not None:
+        scope, at = stepping
+        kept = dataclasses.replace(kept, statement=at)
+        differentiating = frozenset()
     begins = [
         each.node
         for each in scope.bindings.get(name, [])
@@ -242,13 +246,17 @@ def _is_left_in_its_first_round(loop: Loop) -> bool:
     return isinstance(loop.body[-1], ast.Break)
 
 
-def _is_kept_by_closure(scope: Scope, name: str) -> bool:
-    """Whether a name is of the function around one that is given to `optimizer.step`, which calls it many times."""
+def _stepping_with(scope: Scope, name: str) -> tuple[Scope, ast.Call] | None:
+    """The function around a closure, of which a name is, and where it gives the closure to `optimizer.step`."""
     around = scope.parent
-    if around is None or name in scope.bindings or name not in around.bindings:
-        return False
-    stepped = (each for each in around.nodes(ast.Call) if called_name(each) == "step" and len(each.args) == 1)
-    return any(isinstance(each.args[0], ast.Name) and each.args[0].id == scope.name for each in stepped)
+    is_own = name in scope.bindings and not any(name in each.names for each in scope.nodes(ast.Nonlocal))
+    if around is None or is_own or name not in around.bindings:
+        return None
+    for call in around.nodes(ast.Call):
+        given = [*call.args[:1], *(each.value for each in call.keywords)] if called_name(call) == "step" else []
+        if any(isinstance(each, ast.Name) and each.id == scope.name for each in given):
+            return around, call
+    return None
 
 
 def _is_over_losses(loop: Loop, kept: ast.expr) -> bool:
@@ -265,9 +273,19 @@ def _is_over_few(loop: Loop, *, only_constants: bool) -> bool:
 
 
 def _is_within_a_batch(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:
-    """Whether a loop goes through parts of one batch, and one around it, over the batches, begins a keeper anew."""
-    around = (each for each in facts.loops(loop) if _is_over_batches(each))
-    return not _is_over_batches(loop) and any(_begins_each_round(facts, begins, keeps, each) for each in around)
+    """Whether a loop goes through the parts of one step, which one around it takes, and begins a keeper anew."""
+    if _is_over_batches(loop) or _steps(facts, loop):
+        return False
+    around = (each for each in facts.loops(loop) if _steps(facts, each))
+    return any(_begins_each_round(facts, begins, keeps, each) for each in around)
+
+
+def _steps(facts: FileFacts, loop: Loop) -> bool:
+    """Whether an optimizer takes a step in a loop."""
+    return any(
+        isinstance(each, ast.Call) and called_name(each) == "step" and is_optimizer_step(facts, each)
+        for each in ast.walk(loop)
+    )
 
 
 def _is_over_batches(loop: Loop) -> bool:

@@ -6,6 +6,7 @@ A binding is followed, not a name: `loss = loss.item()` makes another value of t
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from ..objects import is_no_list
 from ..scopes import Scope
 from .callers import differentiated_parts
 from .lightning import is_training_step
+from .loss_containers import replaced_in
 from .loss_places import is_of_before, list_of, place_of
 from .loss_sources import BACKWARDS, LossSources
 from .loss_terms import entries_of, shown, terms
@@ -56,6 +58,8 @@ class Losses(LossSources):
         for each in walk(node):
             if isinstance(each, ast.Call):
                 self._call(each, facts)
+        for container, key in replaced_in(node, self.facts.parent(node)):
+            facts = self._replaced(container, key, node, facts)
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -81,6 +85,22 @@ class Losses(LossSources):
                         facts = self._rebound(name.id, None, facts)
         return facts
 
+    def _replaced(
+        self, container: str, key: str | int | None, at: ast.AST, facts: frozenset[Value]
+    ) -> frozenset[Value]:
+        """After an entry of a dict or object, or any of them, is no more what it was."""
+        whole = {each for each in facts if each.place == container and isinstance(each.source, ast.Call | ast.Dict)}
+        if key is None:
+            return self._rebound(container, Value(container, at), facts) if whole else facts
+        for each in whole:
+            of = dataclasses.replace(each, is_changed=True)
+            self.parts.setdefault(of, set()).update(self.parts.get(each, ()))
+            facts = (facts - {each}) | {of}
+        if isinstance(at, ast.Delete | ast.Expr):
+            for place in (f"{container}[{key!r}]", f"{container}.{key}"):
+                facts = self._rebound(place, Value(place, at) if whole else None, facts)
+        return facts
+
     def _return(self, value: ast.expr, part: Part, facts: frozenset[Value]) -> None:
         """Notes what is returned, and what is in it: parts of a tuple, entries of a dict, attributes."""
         if isinstance(value, ast.Tuple | ast.List) and (part or isinstance(value, ast.Tuple)):
@@ -88,14 +108,16 @@ class Losses(LossSources):
                 self._return(each, (*part, index), facts)
             return
         self.returned.append((part, self.values(value, facts)))
-        for key, entry in self.entries_in(value):
-            self.returned.append(((*part, key), self.values(entry, facts)))
+        for index, (key, entry) in enumerate(self.entries_in(value)):
+            self._return(entry, (*part, key), facts)
+            if isinstance(value, ast.Call) and index < len(value.args):
+                self._return(entry, (*part, index), facts)  # of a named tuple
         if isinstance(value, ast.Name):
-            inside: dict[str, set[Value]] = {}
+            inside: dict[str | int, set[Value]] = {}
             for known in facts:
                 if (at := key_in(known.place, value.id)) is not None:
                     inside.setdefault(at, set()).add(known)
-            self.returned += [((*part, key), frozenset(values)) for key, values in sorted(inside.items())]
+            self.returned += [((*part, at), frozenset(values)) for at, values in inside.items()]
 
     def _call(self, call: ast.Call, facts: frozenset[Value]) -> None:
         name = called_name(call)
@@ -159,8 +181,8 @@ class Losses(LossSources):
                 self.backward_places.add(path)
         if place_of(of) is not None:
             values = self.values(of, facts)
-            if isinstance(of, ast.Attribute):  # `found = step(loss)`, `found.value.backward()`
-                values |= self.values(of.value, facts)
+            if not values and isinstance(of, ast.Attribute):  # `found = step(loss)`, `found.value.backward()`
+                values = self.values(of.value, facts)
             self.backwards |= values
             loop = self.facts.loops(call)[:1]
             self.summed_elsewhere |= {
@@ -211,19 +233,8 @@ class Losses(LossSources):
             return facts
         if part:
             return self._rebound(place, Value(place, at, value, part), facts)
-        for term in terms(value):
-            if is_of_before(term, place) and term is not value:
-                for other in terms(value):
-                    if isinstance(other, ast.List | ast.Tuple):  # `losses = losses + [loss]`
-                        for each in other.elts:
-                            self._keep(each, at, place, False, facts)
-                    elif not is_of_before(other, place):
-                        self._keep(other, at, place, True, facts)
-        if isinstance(value, ast.Call) and called_name(value) in _CONCATENATES and value.args:
-            joined = shown(value.args[0])  # `losses = torch.cat([losses, loss.view(1)])`
-            if any(is_of_before(each, place) for each in joined):
-                for each in joined:
-                    self._keep(each, at, place, False, frozenset(one for one in facts if one.place != place))
+        for way in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
+            self._added(place, way, at, facts)
         made = self.part_of_call(place, at, value, facts) or Value(place, at, value)
         self.relate(made, value, facts)
         bound = self._rebound(place, made, facts)
@@ -234,6 +245,22 @@ class Losses(LossSources):
                 self.relate(inside, entry, facts)
                 bound |= {inside}
         return bound
+
+    def _added(self, place: str, value: ast.expr, at: ast.AST, facts: frozenset[Value]) -> None:
+        """Notes what `total = total + loss` keeps, `losses = losses + [loss]`, and what is joined to a tensor."""
+        for term in terms(value):
+            if is_of_before(term, place) and term is not value:
+                for other in terms(value):
+                    if isinstance(other, ast.List | ast.Tuple):
+                        for each in other.elts:
+                            self._keep(each, at, place, False, facts)
+                    elif not is_of_before(other, place):
+                        self._keep(other, at, place, True, facts)
+        if isinstance(value, ast.Call) and called_name(value) in _CONCATENATES and value.args:
+            joined = shown(value.args[0])  # `losses = torch.cat([losses, loss.view(1)])`
+            if any(is_of_before(each, place) for each in joined) and not self.facts.is_without_graph(at):
+                for each in joined:
+                    self._keep(each, at, place, False, frozenset(one for one in facts if one.place != place))
 
     def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:
         """Whether each round of a loop writes another slot: `losses[step] = loss`."""

@@ -14,12 +14,13 @@ from ..summaries import fields_of
 from ..values.elements import container_of
 from .loss_places import place_of
 from .loss_terms import detaches, entries_of, summed_dict, terms
-from .loss_values import LOSS_LIKE, Value
+from .loss_values import ANY, LOSS_LIKE, Value
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 BACKWARDS = ("backward", "manual_backward")
+_MOST_GIVEN = 8
 _IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 
 
@@ -53,7 +54,9 @@ class LossSources(Flow[Value]):
             if place is not None:
                 found |= {each for each in facts if each.place == place}
                 if not found and (part := self.part_of_call(place, term, term, facts)) is not None:
-                    found.add(dataclasses.replace(part, node=part.source or term))  # the same, wherever it is read
+                    same = dataclasses.replace(part, node=part.source or term)  # wherever it is read
+                    self.parts.setdefault(same, set()).update(self.parts.get(part, ()))
+                    found.add(same)
                 if not found and (isinstance(term, ast.Subscript) or self.is_differentiated(place)):
                     found.add(Value(place, self.scope.node))
             elif isinstance(term, ast.Call):
@@ -107,11 +110,18 @@ class LossSources(Flow[Value]):
             case _:
                 return None
         whole = place_of(of)
-        given = {(each.source, each.part) for each in facts if each.place == whole}
+        held = [each for each in facts if each.place == whole]
+        given = {(each.source, each.part) for each in held}
         if whole is None or len(given) != 1:
             return None
         ((source, part),) = given
-        return Value(place, at, source, (*part, key)) if isinstance(source, ast.Call) else None
+        if not isinstance(source, ast.Call):
+            return None
+        made = Value(place, at, source, (*part, key))
+        for each in held:
+            given_to_call = self.parts.get(each, set())  # of a part of a part of a part: no more
+            self.parts.setdefault(made, set()).update(given_to_call if len(given_to_call) <= _MOST_GIVEN else ())
+        return made
 
     def _entries_of_parameter(self, term: ast.expr, facts: frozenset[Value]) -> set[Value]:
         """What a term is an entry of: a parameter, or a dict of which another entry was read.
@@ -135,6 +145,9 @@ class LossSources(Flow[Value]):
             found |= {each for each in facts if each.place == name and each in self.summed}
         if is_of_all and not found:
             whole = {(each.source, each.part) for each in facts if each.place == name}
+            for source, part in whole:
+                if isinstance(source, ast.Call):
+                    found.add(Value("", source, source, (*part, ANY)))
             known = (each for each in (*facts, *self.backwards) if each.part and isinstance(each.part[-1], str))
             found |= {each for each in known if (each.source, each.part[:-1]) in whole}
             found |= {each for each in facts if each.place.startswith(f"{name}[")}

@@ -43,6 +43,8 @@ def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
                         yield from terms(each, depth)
                 return
             yield from terms(of, depth)
+        case ast.Subscript(value=of, slice=ast.Constant(value=None)):  # `loss[None]`
+            yield from terms(of, depth)
         case ast.Constant():
             return
         case _:

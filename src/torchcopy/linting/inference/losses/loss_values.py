@@ -14,6 +14,9 @@ Part: TypeAlias = tuple[int | str, ...]
 """Which part of what an expression gives: places in tuples, keys of dicts, attributes; () for the whole."""
 
 
+ANY = "*"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Value:
     """What a place was bound to.
@@ -22,23 +25,22 @@ class Value:
         place: how it is written.
         node: the statement that bound it, or the parameter.
         source: the expression.
-        part: which part of what `source` gives.
+        part: which part of what `source` gives; `ANY` in it for an entry that no constant names.
+        is_changed: entries of it were replaced since: it is not what was given.
     """
 
     place: str
     node: ast.AST
     source: ast.expr | None = None
     part: Part = ()
+    is_changed: bool = False
 
     @property
     def name(self) -> str:
-        """What it is called: the key or attribute where it is one, else its place."""
-        last = self.part[-1] if self.part else None
-        return (
-            last
-            if isinstance(last, str) and (not self.place or self.place.endswith((f".{last}", "]")))
-            else self.place
-        )
+        """What it is called: the key or attribute, where it is read as one, else its place."""
+        last = self.part[-1] if self.part else 0
+        is_read_as_it = not self.place or self.place.endswith(("]", f".{last}"))
+        return last if isinstance(last, str) and is_read_as_it else self.place
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,13 +81,18 @@ class Given:
     is_named: bool
 
 
-def key_in(place: str, of: str) -> str | None:
+def key_in(place: str, of: str) -> str | int | None:
     """Which entry or attribute of an object a place is: "loss" for `found["loss"]` and for `found.loss`."""
     inside = place.removeprefix(of)
     if inside == place or inside[:1] not in ("[", "."):
         return None
-    key = inside[2:-2] if inside[0] == "[" else inside[1:]
-    return key if key.isidentifier() else None
+    if inside[0] == ".":
+        return inside[1:] if inside[1:].isidentifier() else None  # not of an attribute in it
+    try:
+        key = ast.literal_eval(inside[1:-1])
+    except (SyntaxError, ValueError):
+        return None  # of an entry in an entry, or under a name
+    return key if isinstance(key, str | int) else None
 
 
 def is_loss_like(place: str) -> bool:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of, walk
+from ..nodes import called_name, method_call, path_of, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import Definition
 from .keepers import always_runs
@@ -39,7 +39,7 @@ def left_by(facts: FileFacts, scope: Scope, call: ast.Call) -> Iterator[tuple[St
 
 
 def replaced_by(facts: FileFacts, call: ast.Call) -> Iterator[str]:
-    """The places of the caller that a function binds to something else, empties, or writes the entries of."""
+    """The places of the caller that a function binds to something else, empties, or puts clones into."""
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or not found.scope.body:
         return
@@ -56,24 +56,49 @@ def replaced_by(facts: FileFacts, call: ast.Call) -> Iterator[str]:
 def _replaced_in(function: Scope) -> Iterator[str]:
     """What a function replaces in each call, as it writes it: `self.model`, `ctx.kept`, `state`."""
     for at in function.body:
+        place = None
         match at:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     path = path_of(target) if isinstance(target, ast.Attribute) else None
-                    if (
-                        path
-                        and not is_same_object(target, value)
-                        and all(path_of(each) != path for each in walk(value))
-                    ):
+                    is_itself = is_same_object(target, value) or any(path_of(each) == path for each in walk(value))
+                    if path is not None and not is_itself:
                         yield path
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr="clear"))):
-                yield path_of(of) or ""
-            case ast.For(body=body):
-                for target in (one for each in body if isinstance(each, ast.Assign) for one in each.targets):
-                    if isinstance(target, ast.Subscript):
-                        yield path_of(target.value) or ""
+                place = path_of(of)
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=of, attr="update"), args=[ast.DictComp() as made])
+            ):
+                place = path_of(of) if _goes_through(made.generators[0].iter, of) and _clones(made.value) else None
+            case ast.For(iter=gone_through):
+                place = _cloned_in(at, gone_through)
+        if place is not None:
+            yield place
         if any(isinstance(each, ast.Return | ast.Raise) for each in walk(at)):
             return  # the rest does not always run
+
+
+def _cloned_in(loop: ast.For, gone_through: ast.expr) -> str | None:
+    """The dict whose values a loop over it replaces by clones: `for k in state: state[k] = state[k].clone()`."""
+    for each in walk(loop):
+        match each:
+            case ast.Assign(targets=[ast.Subscript(value=of)], value=value):
+                if _goes_through(gone_through, of) and _clones(value):
+                    return path_of(of)
+    return None
+
+
+def _goes_through(iterated: ast.expr, of: ast.expr) -> bool:
+    if isinstance(iterated, ast.Call) and called_name(iterated) in ("list", "tuple", "sorted") and iterated.args:
+        iterated = iterated.args[0]
+    whole = method_call(iterated, "items", "keys")
+    return path_of(whole if whole is not None else iterated) == path_of(of) is not None
+
+
+def _clones(value: ast.expr) -> bool:
+    """Whether a value is a new tensor: a clone, or computed by some function; not a view, nor what was there."""
+    inner, _ = strip_calls(value, "detach", "data", "view", "to", "cpu", "pop", "get")
+    return inner is value and isinstance(value, ast.Call | ast.BinOp)
 
 
 def compared_by(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, str]]:

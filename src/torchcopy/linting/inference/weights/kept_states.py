@@ -128,23 +128,32 @@ def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, a
     found = facts.definition(call.func)
     made_by = find_method(found.facts, found.scope, "__init__") if found is not None else None
     if made_by is None:
-        after = find_method(found.facts, found.scope, "__post_init__") if found is not None else None
-        made_anew = (
-            {each.attr for each in after.scope.nodes(ast.Attribute) if type(each.ctx) is ast.Store} if after else ()
-        )
-        fields = fields_of(found) if found is not None else []
-        for name, value in (
-            *zip(fields, call.args, strict=False),
-            *((each.arg, each.value) for each in call.keywords),
-        ):
-            if name and name not in made_anew:
-                yield name, value
+        cloned = _cloned_after(found) if found is not None else set()
+        by_place = zip(fields_of(found) if found is not None else [], call.args, strict=False)
+        by_name = ((each.arg, each.value) for each in call.keywords if each.arg)
+        yield from ((name, value) for name, value in (*by_place, *by_name) if name not in cloned)
         return
     given: dict[str, ast.expr] = {each.arg: each.value for each in call.keywords if each.arg}
     given |= zip((each.arg for each in made_by.scope.parameters[1:]), call.args, strict=False)
     for each in kept_parameters(made_by):
         if each.name in given:
             yield each.attribute[1:], given[each.name]
+
+
+def _cloned_after(made: Definition) -> set[str]:
+    """The fields that a dataclass clones in its `__post_init__`, by whatever way it stores them."""
+    after = find_method(made.facts, made.scope, "__post_init__")
+    copying = [
+        at
+        for at in (after.scope.body if after is not None else ())
+        if any(isinstance(each, ast.Call) and called_name(each) in ("clone", "deepcopy") for each in walk(at))
+    ]
+    return {
+        each.attr if isinstance(each, ast.Attribute) else str(each.value)
+        for at in copying
+        for each in walk(at)
+        if isinstance(each, ast.Attribute | ast.Constant)
+    }
 
 
 def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:

@@ -235,8 +235,8 @@ class KeptStates(StateUses):
             facts = frozenset(each for each in facts if each.place != base)
             if name == "clear":
                 facts = self._without(base, facts)
-            if name == "pop":  # of a list: what was put in last, or first
-                facts = self._without(f"{base}[*]", facts)
+            if name == "pop" and not any(isinstance(getattr(each, "value", None), str) for each in call.args):
+                facts = frozenset(each for each in facts if not each.place.startswith(f"{base}["))  # of a list
             if name == "update":
                 facts = self._updated(call, base, facts)
         if name.endswith("_") and not name.endswith("__") and receiver is not None:
@@ -298,9 +298,17 @@ class KeptStates(StateUses):
 
     @functools.cached_property
     def _trains_in_a_loop(self) -> bool:
-        """Whether the function is the whole training, which is over behind its loop."""
-        steps = (each for each in self.scope.nodes(ast.Call) if called_name(each) == "step")
-        return any(self.facts.loops(each) and is_optimizer_step(self.facts, each) for each in steps)
+        """Whether the function is the whole training, which is over behind its loop, and not one epoch of it."""
+        if _IN_THE_MIDST.search(self.scope.name) or any(each.arg in ROUNDS for each in self.scope.parameters):
+            return False
+        return any(
+            self.facts.loops(each) and (is_optimizer_step(self.facts, each) or self._calls_what_steps(each))
+            for each in self.scope.nodes(ast.Call)
+        )
+
+    def _calls_what_steps(self, call: ast.Call) -> bool:
+        found = self.facts.definition(call.func)
+        return found is not None and found.scope.is_function and self.facts.done_by(found).steps
 
     def _filled(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         """After `torch.distributed.checkpoint.load(state)`: what it was given is written on purpose."""
@@ -348,8 +356,7 @@ class KeptStates(StateUses):
             return updates(self.facts, call, "?")
         if not isinstance(call.func, ast.Attribute) or path_of(call.func.value) != self.scope.self_name:
             return False
-        found = self.facts.definition(call.func)
-        return found is not None and found.scope.is_function and self.facts.done_by(found).steps
+        return self._calls_what_steps(call)
 
     def _written(self, receiver: ast.expr, facts: frozenset[State]) -> frozenset[State]:
         """After an in-place method: on a parameter it trains; on an entry of the state it is the purpose."""

@@ -216,7 +216,7 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
         receiver = path_of(call.func.value)
         if receiver is None or module == receiver or module.startswith(f"{receiver}."):
             return True
-        if any(_is_copy_of_a_module(facts, each) for each in arguments(call)):
+        if module not in given and any(_is_copy_of(facts, each, module) for each in arguments(call)):
             return False  # it is the copy that is trained
         if receiver == "self" or _TRAINERS.search(receiver.lower()):
             return True
@@ -237,11 +237,13 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
     return not others and not any(re.search(r"model|net(work)?$", each) for each in given)
 
 
-def _is_copy_of_a_module(facts: FileFacts, node: ast.expr) -> bool:
-    """Whether a name is bound to copies alone: `local = copy.deepcopy(model)`."""
+def _is_copy_of(facts: FileFacts, node: ast.expr, module: str) -> bool:
+    """Whether a name is bound to deep copies of a module alone: `local = copy.deepcopy(model)`."""
     bound = facts.bindings(node) if isinstance(node, ast.Name) else []
     return bool(bound) and all(
-        isinstance(each.value, ast.Call) and called_name(each.value) in ("deepcopy", "copy", "clone")
+        isinstance(each.value, ast.Call)
+        and called_name(each.value) == "deepcopy"
+        and any(module_path(one) == module for one in each.value.args)
         for each in bound
     )
 
