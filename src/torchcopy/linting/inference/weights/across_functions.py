@@ -113,8 +113,21 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
     ]
     if keeper.name == "__init__" and any(f"{own}{attribute}" in flow.copied for own, flow in methods):
         return False  # only what it begins with is no copy
+    if root_name(module) in {each.arg for each in keeper.parameters[1:]} and _is_written_out(keeper, attribute):
+        return False  # the object is a checkpoint on its way into a file
     rest = state.place[len(keeper.self_name) + 1 :]
     return not any(f"{own}{rest}" in flow.written_through for own, flow in methods)
+
+
+def _is_written_out(keeper: Scope, attribute: str) -> bool:
+    """Whether another method of the class pickles what it goes through in an attribute."""
+    methods = keeper.owner.inner if keeper.owner is not None else ()
+    return any(
+        method is not keeper
+        and any(each.attr == attribute for each in method.nodes(ast.Attribute))
+        and any(called_name(each) in ("dump", "dumps") for each in method.nodes(ast.Call))
+        for method in methods
+    )
 
 
 def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, user: Scope, use: Use) -> bool:
@@ -127,6 +140,8 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
         is_it = _ends_alike(use.place, attribute) and (
             "best" in attribute or _is_made_of(facts, user, use.place.rpartition(".")[0], keeper.owner)
         )
+        if is_it and _calls(facts, user, keeper):
+            return False  # what is left is followed through the function that calls
     if not is_it or not (_may_be_trained(facts, keeper, state) or _is_put_back(keeper, user, use)):
         return False
     if not use.is_with_module:
@@ -140,6 +155,13 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
         return False  # it is kept anew before each use
     loads_whole = "." not in use.module and state.kept.is_returned  # `self.load_state_dict(…)` loads `self.model`
     return _is_same_module(state, use) or (loads_whole and state.kept.module.startswith(f"{use.module}."))
+
+
+def _calls(facts: FileFacts, user: Scope, keeper: Scope) -> bool:
+    """Whether a function calls a method, of an object whose class is known."""
+    calls = (each for each in user.nodes(ast.Call) if called_name(each) == keeper.name)
+    found = (facts.definition(each.func) for each in calls)
+    return any(each is not None and each.scope is keeper for each in found)
 
 
 def _is_made_of(facts: FileFacts, user: Scope, place: str, owner: Scope | None) -> bool:

@@ -238,6 +238,9 @@ class KeptStates(StateUses):
             if name == "pop" and not any(isinstance(getattr(each, "value", None), str) for each in call.args):
                 facts = frozenset(each for each in facts if not each.place.startswith(f"{base}["))  # of a list
             if name == "update":
+                is_filled = bool(call.args) and not isinstance(call.args[0], ast.Dict)
+                if is_filled and not any(True for _ in self._states_of(call.args[0], facts)):
+                    self.written_through.add(base)  # with the weights of another one, if only at times
                 facts = self._updated(call, base, facts)
         if name.endswith("_") and not name.endswith("__") and receiver is not None:
             facts = self._written(receiver, facts)
