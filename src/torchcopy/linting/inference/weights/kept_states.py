@@ -27,6 +27,7 @@ _SHALLOW_BUILT_IN = ("dict", "OrderedDict")
 _KEEPING = ("cpu", "to", "detach", "numpy", "data", "contiguous", "view", "requires_grad_")
 _VIEWS = ("numpy.asarray", "numpy.float32", "torch.as_tensor", "torch.from_numpy")
 _MOVES = re.compile(r"^_*(move_)?(to|cpu|to_cpu|to_device|move)(_recursive(ly)?)?$")
+_MAPS = ("tree_map", "tree_map_only", "map_structure")
 _COPIED_ON_GPU = ("cpu", "to", "numpy")
 _DEEPEST = 7  # values in values, names of names
 _MOST_VALUES = 10  # of a name that a function returns
@@ -86,6 +87,8 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
             return [Kept("", "", node, alias=path)]
         case ast.Call(func=ast.Name(id="max" | "min"), args=[among]) if (path := path_of(among)) is not None:
             return [Kept("", "", node, alias=f"{path}[*]")]
+        case ast.Call(args=[ast.Lambda() as mapped, of]) if called_name(node) in _MAPS:
+            return _mapped(facts, node, mapped.body, of, depth)
         case ast.GeneratorExp(elt=ast.Tuple(elts=[_, _])):  # of `dict((k, v.cpu()) for k, v in …)`
             return _of_comprehension(facts, node, depth)
         case ast.DictComp() | ast.ListComp():
@@ -362,6 +365,18 @@ def _of_comprehension(
         dataclasses.replace(each, call=node, copied_on_gpu=moved or each.copied_on_gpu)
         for each in kept_in(facts, of, depth + 1)
         if not each.suffix
+    ]
+
+
+def _mapped(facts: FileFacts, node: ast.expr, body: ast.expr, of: ast.expr, depth: int) -> list[Kept]:
+    """Of `tree_map(lambda x: x.cpu(), model.state_dict())`."""
+    value, methods = strip_calls(_within_views(facts, body), *_KEEPING)
+    if not isinstance(value, ast.Name) or _copies(body):
+        return []
+    moved = any(each in _COPIED_ON_GPU for each in methods)
+    return [
+        dataclasses.replace(each, call=node, copied_on_gpu=moved or each.copied_on_gpu)
+        for each in kept_in(facts, of, depth + 1)
     ]
 
 
