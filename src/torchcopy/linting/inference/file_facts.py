@@ -37,6 +37,7 @@ _NO_GRAPH = ("no_grad", "inference_mode")
 _OTHER_FRAMEWORKS = frozenset(
     "paddle mindspore jittor oneflow mxnet tensorflow chainer tinygrad cupy megengine".split()
 )
+_OF_FRAMEWORKS = ("Tensor", "SGD", "Adam")  # of the project itself, it is one
 _TOOLS = ("torch.utils.tensorboard", "torch.utils.tensorboard.SummaryWriter", "torch.utils.data.DataLoader")
 _TORCH = ("torch", "lightning", "pytorch_lightning", "deepspeed", "accelerate", "transformers")
 _MOST_BINDINGS = 50  # of a name whose last one is wanted
@@ -200,7 +201,10 @@ class FileFacts:
     def is_of_another_framework(self) -> bool:
         """Whether a file imports a framework whose tensors have methods of the same names, and not PyTorch."""
         roots = {each.partition(".")[0] for each in self.imports.values() if each not in _TOOLS}
-        return bool(roots & _OTHER_FRAMEWORKS) and "torch" not in roots
+        own = any(
+            each.startswith(".") and each.rpartition(".")[2] in _OF_FRAMEWORKS for each in self.imports.values()
+        )
+        return (own or bool(roots & _OTHER_FRAMEWORKS)) and "torch" not in roots
 
     @functools.cached_property
     def is_of_torch(self) -> bool:

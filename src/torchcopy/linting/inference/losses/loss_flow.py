@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import re
 from typing import TYPE_CHECKING
 
 from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft", "insert")
+_LOOPS_OF_LIGHTNING = re.compile(r"trainer\.\w+_loop\.")
 _TAKES_OLDEST = ("pop", "popleft")
 _CONCATENATES = ("cat", "concat", "concatenate", "hstack", "vstack", "stack")
 
@@ -142,6 +144,8 @@ class Losses(LossSources):
         """Whether a call is `losses.append(loss)` or the like, not a method of that name of a class."""
         name = called_name(call)
         is_one = isinstance(call.func, ast.Attribute) and len(call.args) == (2 if name == "insert" else 1)
+        if is_one and _LOOPS_OF_LIGHTNING.search(path_of(call.func) or ""):
+            return False  # keeps numbers
         return is_one and name in _KEEPERS and not is_no_list(self.facts, call.func.value)  # type: ignore[attr-defined]
 
     def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:

@@ -15,7 +15,7 @@ from .kept_states import kept_in
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model")
+SAVES = ("save", "dump", "save_file", "save_checkpoint", "save_model", "log_state_dict")
 _SAVER = re.compile(r"save|dump|persist|upload|(^|_)write|checkpoint|ckpt")
 _GIVES = re.compile(r"save|submit|write|put|enqueue|push|add|schedule|store|request")
 _ENDS = re.compile(r"close|stop|shut|finish|end|exit|del|clean|finali[sz]e|destroy")

@@ -47,6 +47,8 @@ _UNWRAPS = ("unwrap_model", "unwrap", "de_parallel")
 
 def module_path(node: ast.AST | None) -> str | None:
     """Where a module is written, without the wrapper around it: `model` for `model.module`."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        return module_path(node.values[-1])  # `(ema or model).state_dict()`: the one that is trained
     path = path_of(node)
     if path is None:
         if isinstance(node, ast.Call) and node.args and called_name(node) in _UNWRAPS:
