@@ -37,7 +37,7 @@ _NO_GRAPH = ("no_grad", "inference_mode")
 _OTHER_FRAMEWORKS = frozenset(
     "paddle mindspore jittor oneflow mxnet tensorflow chainer tinygrad cupy megengine".split()
 )
-_OF_FRAMEWORKS = ("Tensor", "SGD", "Adam")  # of the project itself, it is one
+_OF_FRAMEWORKS = ("SGD", "Adam")  # of the project itself, it is one
 _TOOLS = ("torch.utils.tensorboard", "torch.utils.tensorboard.SummaryWriter", "torch.utils.data.DataLoader")
 _TORCH = ("torch", "lightning", "pytorch_lightning", "deepspeed", "accelerate", "transformers")
 _MOST_BINDINGS = 50  # of a name whose last one is wanted

@@ -30,6 +30,7 @@ class _ChildFields(dict[type, tuple[str, ...]]):
 
 
 CHILD_FIELDS = _ChildFields()
+_GOES_THROUGH = ("list", "tuple", "sorted", "enumerate")
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -84,6 +85,16 @@ def root_name(place: str) -> str:
 def names_in(node: ast.AST) -> list[ast.Name]:
     """All names below a node."""
     return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+
+
+def gone_through(iterable: ast.expr) -> ast.expr:
+    """The dict or list that a loop goes through: `logs` of `logs.items()`, `list(logs)`, `enumerate(logs)`."""
+    while isinstance(iterable, ast.Call):
+        of = method_call(iterable, "items", "keys", "copy")
+        if of is None and not (called_name(iterable) in _GOES_THROUGH and iterable.args):
+            break
+        iterable = of if of is not None else iterable.args[0]
+    return iterable
 
 
 def method_call(node: ast.AST | None, *names: str) -> ast.expr | None:

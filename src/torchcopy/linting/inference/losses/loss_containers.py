@@ -6,11 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ..nodes import LOOPS, called_name, method_call, path_of
+from ..nodes import LOOPS, called_name, gone_through, path_of
 from .loss_terms import entries_of
 
 _CONVERTS = re.compile(r"detach|item|float|number|scalar|numpy")
-_WRAPS = ("list", "tuple", "sorted", "enumerate")
 
 
 def replaced_in(node: ast.AST, above: ast.AST | None) -> Iterator[tuple[str, str | int | None]]:
@@ -40,20 +39,10 @@ def replaced_in(node: ast.AST, above: ast.AST | None) -> Iterator[tuple[str, str
         case ast.Expr(value=ast.Call(args=[of, *_]) as call) if _CONVERTS.search(called_name(call).lower()):
             yield path_of(of) or "", None
     if isinstance(above, LOOPS) and not isinstance(above, ast.While) and above.iter is node:
-        place = path_of(_gone_through(above.iter))
+        place = path_of(gone_through(above.iter))
         written = (target for each in ast.walk(above) if isinstance(each, ast.Assign) for target in each.targets)
         if place and any(isinstance(each, ast.Subscript) and path_of(each.value) == place for each in written):
             yield place, None
-
-
-def _gone_through(node: ast.expr) -> ast.expr:
-    """`logs` of `logs.items()`, `list(logs)`."""
-    while isinstance(node, ast.Call):
-        of = method_call(node, "items", "keys", "copy")
-        if of is None and not (called_name(node) in _WRAPS and node.args):
-            break
-        node = of if of is not None else node.args[0]
-    return node
 
 
 def _entry(target: ast.expr) -> Iterator[tuple[str, str | int | None]]:

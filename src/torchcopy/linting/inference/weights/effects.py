@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, method_call, path_of, strip_calls, walk
+from ..nodes import called_name, gone_through, path_of, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import Definition
 from .keepers import always_runs
@@ -88,11 +88,8 @@ def _cloned_in(loop: ast.For, gone_through: ast.expr) -> str | None:
     return None
 
 
-def _goes_through(iterated: ast.expr, of: ast.expr) -> bool:
-    if isinstance(iterated, ast.Call) and called_name(iterated) in ("list", "tuple", "sorted") and iterated.args:
-        iterated = iterated.args[0]
-    whole = method_call(iterated, "items", "keys")
-    return path_of(whole if whole is not None else iterated) == path_of(of) is not None
+def _goes_through(iterable: ast.expr, of: ast.expr) -> bool:
+    return path_of(gone_through(iterable)) == path_of(of) is not None
 
 
 def _clones(value: ast.expr) -> bool:

@@ -30,7 +30,7 @@ _TRAINS = re.compile(
 _TRAINS_NOTHING = re.compile(
     r"eval|valid|test|log|lr|sched|progress|bar|stat|metric|loader|data|meter|print|config|param|mode|set_|get_|is_|"
     r"best|early|saved|ckpt|checkpoint|(^|_)keys?(_|$)|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target|"
-    r"learning_rate|summary|wealth|fitness|rank|price|(^|_)(end|begin|start)(_|$)|hook|callback"
+    r"learning_rate|summary|(^|_)(wealth|fitness|ranks?|prices?|end|begin|start)(_|$)|hook|callback"
 )
 _TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experiment|client|strategy")
 _LOADS = re.compile(
