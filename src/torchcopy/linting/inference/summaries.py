@@ -218,7 +218,7 @@ def _done_here(found: Definition) -> tuple[Doings, tuple[Definition, ...]]:
         called: dict[ast.AST, Definition] = {}
         for call in scope.nodes(ast.Call):
             name = called_name(call)
-            if name == "step" and is_optimizer_step(facts, call):
+            if is_optimizer_step(facts, call):
                 steps = True
             elif name in _WAITS:
                 synchronises = True
@@ -267,8 +267,8 @@ def _returned(facts: FileFacts, scope: Scope) -> Returned:
 
 
 def is_optimizer_step(facts: FileFacts, call: ast.Call) -> bool:
-    """Whether a call of `step` is an optimizer's: by its kind, its name, or being a scaler's that is given one."""
-    if not isinstance(call.func, ast.Attribute):
+    """Whether a call is an optimizer's `step`: by its kind, its name, or being a scaler's that is given one."""
+    if called_name(call) != "step" or not isinstance(call.func, ast.Attribute):
         return False
     of = call.func.value
     while isinstance(of, ast.Subscript):

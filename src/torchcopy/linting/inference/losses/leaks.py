@@ -282,10 +282,7 @@ def _is_within_a_batch(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, 
 
 def _steps(facts: FileFacts, loop: Loop) -> bool:
     """Whether an optimizer takes a step in a loop."""
-    return any(
-        isinstance(each, ast.Call) and called_name(each) == "step" and is_optimizer_step(facts, each)
-        for each in ast.walk(loop)
-    )
+    return any(isinstance(each, ast.Call) and is_optimizer_step(facts, each) for each in ast.walk(loop))
 
 
 def _is_over_batches(loop: Loop) -> bool:
