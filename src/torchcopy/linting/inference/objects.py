@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .nodes import called_name, method_call, path_of, strip_calls
 from .scopes import Binding
-from .summaries import GIVES_ITSELF, Definition, bases_of, matched_arguments
+from .summaries import GIVES_ITSELF, Definition, bases_of, find_method, matched_arguments
 
 if TYPE_CHECKING:
     from .file_facts import FileFacts
@@ -41,6 +41,27 @@ def class_of(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> Definit
     return None
 
 
+def is_property(facts: FileFacts, node: ast.Attribute) -> bool:
+    """Whether a class of the project says what reading and setting this attribute of its objects does."""
+    found = class_of(facts, node.value)
+    method = find_method(found.facts, found.scope, node.attr) if found is not None else None
+    return method is not None and bool(getattr(method.scope.node, "decorator_list", ()))
+
+
+def differentiates_itself(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether an expression is no tensor, but an object of a class of the project with a `backward` of its own."""
+    made = [each.value for each in facts.bindings(node)] if isinstance(node, ast.Name) else []
+    given = [each for each in (facts.definition(one.func) for one in made if isinstance(one, ast.Call)) if each]
+    found = [class_of(facts, node)]
+    found += [
+        class_of(each.facts, at.value)
+        for each in given
+        if each.scope.is_function
+        for at in each.scope.nodes(ast.Return)
+    ]
+    return any(each is not None and find_method(each.facts, each.scope, "backward") is not None for each in found)
+
+
 def is_no_list(facts: FileFacts, node: ast.expr) -> bool:
     """Whether a place is an imported module, or an object of a class, whose `append` or `add` is its own."""
     if facts.resolve(node) or class_of(facts, node) is not None:
@@ -48,6 +69,8 @@ def is_no_list(facts: FileFacts, node: ast.expr) -> bool:
     bound = facts.bindings(node) if isinstance(node, ast.Name) else []
     if isinstance(node, ast.Attribute):
         bound = facts.attribute_bindings(node)
+    if any(each.how == "entered" for each in bound):  # `with open(path) as log`
+        return True
     made = [each.value for each in bound if isinstance(each.value, ast.Call)]
     is_made = bool(made) and len(made) == len(bound)
     return is_made and all(called_name(each).lstrip("_")[:1].isupper() for each in made)

@@ -177,6 +177,17 @@ def matched_arguments(call: ast.Call, function: Scope) -> Iterator[tuple[ast.arg
     yield from ((by_name[each.arg], each.value) for each in call.keywords if each.arg in by_name)
 
 
+def is_decorated_to(found: Definition, *names: str) -> bool:
+    """Whether a decorator of the project calls what is named so: most likely with what its function returns."""
+    for each in getattr(found.scope.node, "decorator_list", ()):
+        by = find_definition(found.facts, each.func if isinstance(each, ast.Call) else each)
+        if by is not None and by.scope.is_function:
+            calls = (node for node in ast.walk(by.scope.node) if isinstance(node, ast.Call))
+            if any(called_name(call) in names for call in calls):
+                return True
+    return False
+
+
 def returned_by(found: Definition) -> Returned:
     """What a function gives back; what one that calls itself gives back there is unknown."""
     facts, scope = found.facts, found.scope
@@ -214,7 +225,7 @@ def _done_here(found: Definition) -> tuple[Doings, tuple[Definition, ...]]:
     facts, scope = found.facts, found.scope
     known = facts.done_here
     if scope.node not in known:
-        steps = synchronises = False
+        steps, synchronises = any(_updates_parameter(facts, each) for each in scope.nodes(ast.AugAssign)), False
         called: dict[ast.AST, Definition] = {}
         for call in scope.nodes(ast.Call):
             name = called_name(call)
@@ -232,6 +243,13 @@ def _done_here(found: Definition) -> tuple[Doings, tuple[Definition, ...]]:
     return known[scope.node]
 
 
+def _updates_parameter(facts: FileFacts, at: ast.AugAssign) -> bool:
+    """Whether a statement is a step that is written out: `p.data -= lr * p.grad`."""
+    inner, methods = strip_calls(at.target, "data")
+    is_silent = "data" in methods or facts.is_without_graph(at)
+    return is_silent and facts.kind_of(inner).name == "parameter" and not _is_made_here(facts, at.target)
+
+
 def _parameter_of(facts: FileFacts, call: ast.Call) -> ast.expr | None:
     """The parameter whose method is called, if it is one's."""
     if not isinstance(call.func, ast.Attribute):
@@ -246,7 +264,7 @@ def _is_made_here(facts: FileFacts, node: ast.expr) -> bool:
     container = container_of(facts, root) if isinstance(root, ast.Name) else None
     if isinstance(container, ast.Call) and isinstance(container.func, ast.Attribute):
         root = root_of(container.func.value)
-    bound = facts.bindings(root) if isinstance(root, ast.Name) else []
+    bound = facts.scope_of(node).bindings.get(root.id, []) if isinstance(root, ast.Name) else []
     return bool(bound) and all(each.how == "value" and isinstance(each.value, ast.Call) for each in bound)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..nodes import called_name, method_call, path_of
 from ..objects import class_of
 from ..scopes import Scope
-from ..summaries import Definition, find_method, matched_arguments
+from ..summaries import Definition, find_method, is_decorated_to, matched_arguments
 from ..values.kinds import UNKNOWN, Kind
 from .loss_flow import Losses, losses_of
 from .loss_places import place_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
+_DETACHING = ("float", "item", "detach", "tolist", "numpy")  # what a decorator does to a result
 _GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_func|_function)?\d?$|^crit$")
 _FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
 _IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
@@ -269,6 +270,8 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: Part, depth: int = 1) ->
     """Whether a function of the project returns, as that part of its result, what it called `backward()` on."""
     found = _called(facts, call)
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
+        return False
+    if is_decorated_to(found, *_DETACHING):
         return False
     losses = losses_of(found.facts, found.scope)
     if not losses.may_have_hot:

@@ -50,6 +50,8 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
     kind = facts.kind_of(kept.node) if not is_given else UNKNOWN
     if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
         return False
+    if kept.is_sum and _is_taken_out(scope, root):
+        return False
     if _is_told_a_number(facts, kept) or _is_put_in_array(facts, kept.statement):
         return False
     if _is_another_way(facts, losses, kept.statement):
@@ -124,6 +126,12 @@ def _is_told_a_number(facts: FileFacts, kept: KeptValue) -> bool:
             case "is_tensor" | "hasattr", _ if not is_body:
                 return True
     return False
+
+
+def _is_taken_out(scope: Scope, name: str) -> bool:
+    """Whether what adds up is an entry of something, as `total = meters["loss"]`: an object of whatever class."""
+    bound = scope.bindings.get(name, ())
+    return any(isinstance(each.value, ast.Subscript) for each in bound if each.how == "value")
 
 
 def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
-from ..objects import is_no_list
+from ..objects import differentiates_itself, is_no_list, is_property
 from ..scopes import Scope
 from .callers import differentiated_parts
 from .lightning import is_training_step
@@ -149,7 +149,9 @@ class Losses(LossSources):
         return is_one and name in _KEEPERS and not is_no_list(self.facts, call.func.value)  # type: ignore[attr-defined]
 
     def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
-        entries = [each for _, each in entries_of(argument)] if isinstance(argument, ast.Dict) else []
+        named = dict(entries_of(argument)) if isinstance(argument, ast.Dict) else {}
+        entries = [*named.values()]
+        of_losses = [each for key, each in named.items() if LOSS_LIKE.search(key.lower())]
         if isinstance(argument, ast.Name):
             entries = [
                 each.source
@@ -159,7 +161,7 @@ class Losses(LossSources):
         for node in entries or [argument]:
             places = {place: term for term in terms(node) if (place := path_of(term)) is not None}
             values = frozenset(value for term in places.values() for value in self.values(term, facts))
-            is_named = any(LOSS_LIKE.search(place.lower()) for place in places)
+            is_named = node in of_losses or any(LOSS_LIKE.search(place.lower()) for place in places)
             if values and (is_named or any(isinstance(each.node, ast.arg) for each in values)):
                 before = self.given.get(node)
                 known = before.values if before else frozenset()
@@ -177,7 +179,7 @@ class Losses(LossSources):
             return  # the graph is wanted
         while isinstance(of, ast.Call) and called_name(of) in _SCALES:
             of = of.args[0] if of.args else None
-        if of is None:
+        if of is None or differentiates_itself(self.facts, of):
             return
         self.backward_loops.update(self.facts.loops(call))
         for each in ast.walk(of):
@@ -235,6 +237,8 @@ class Losses(LossSources):
         place = place_of(target)
         if place is None:
             return facts
+        if isinstance(target, ast.Attribute) and is_property(self.facts, target):
+            return self._rebound(place, None, facts)
         if part:
             return self._rebound(place, Value(place, at, value, part), facts)
         for way in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):

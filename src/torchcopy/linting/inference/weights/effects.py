@@ -70,20 +70,20 @@ def _replaced_in(function: Scope) -> Iterator[str]:
                 value=ast.Call(func=ast.Attribute(value=of, attr="update"), args=[ast.DictComp() as made])
             ):
                 place = path_of(of) if _goes_through(made.generators[0].iter, of) and _clones(made.value) else None
-            case ast.For(iter=gone_through):
-                place = _cloned_in(at, gone_through)
+            case ast.For():
+                place = cloned_in(at)
         if place is not None:
             yield place
         if any(isinstance(each, ast.Return | ast.Raise) for each in walk(at)):
             return  # the rest does not always run
 
 
-def _cloned_in(loop: ast.For, gone_through: ast.expr) -> str | None:
+def cloned_in(loop: ast.For) -> str | None:
     """The dict whose values a loop over it replaces by clones: `for k in state: state[k] = state[k].clone()`."""
     for each in walk(loop):
         match each:
             case ast.Assign(targets=[ast.Subscript(value=of)], value=value):
-                if _goes_through(gone_through, of) and _clones(value):
+                if _goes_through(loop.iter, of) and _clones(value):
                     return path_of(of)
     return None
 

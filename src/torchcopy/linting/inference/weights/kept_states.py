@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
 from ..scopes import Scope
-from ..summaries import GIVES_ITSELF, Definition, fields_of, find_method, matched_arguments
+from ..summaries import GIVES_ITSELF, Definition, fields_of, find_method, is_decorated_to, matched_arguments
 from .keepers import kept_parameters
 from .places import entry_path, in_container
 from .things import thing_of, without_wrapper
@@ -163,6 +163,8 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
     """What a function of the project returns: the state of an attribute of its object, or of what it is given."""
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or found.scope.node is facts.scope_of(call).node:
+        return []
+    if is_decorated_to(found, "deepcopy", "clone"):
         return []
     given = dict(matched_arguments(call, found.scope))
     copies = _makes_copies(found.scope)
@@ -402,6 +404,8 @@ def _copies(node: ast.expr) -> bool:
             if is_true(keyword(each, "copy")) or keyword(each, "dtype") is not None:
                 return True
             if any(isinstance(one, ast.Attribute) and path_of(one.value) == "torch" for one in each.args):
+                return True
+            if any("dtype" in (path_of(one) or "").rpartition(".")[2] for one in each.args):
                 return True
         if isinstance(each, ast.Call) and called_name(each) == "numpy" and method_call(each.func, "copy"):
             return True

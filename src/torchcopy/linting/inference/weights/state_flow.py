@@ -15,7 +15,7 @@ from ..nodes import arguments, called_name, method_call, path_of, root_name, str
 from ..objects import is_no_list
 from ..summaries import is_optimizer_step
 from .comparisons import met
-from .effects import compared_by, left_by, replaced_by
+from .effects import cloned_in, compared_by, left_by, replaced_by
 from .keepers import CONTAINERS, kept_by_method, put_in
 from .kept_states import is_copy, kept_in
 from .loads import loaded_by
@@ -54,6 +54,9 @@ class KeptStates(StateUses):
         for call in walk(node):
             if isinstance(call, ast.Call):
                 facts = self._call(call, facts)
+        loop = self.facts.parent(node)
+        if isinstance(loop, ast.For) and loop.iter is node and (cloned := cloned_in(loop)) is not None:
+            facts = frozenset(each for each in facts if each.place != cloned)
         match node:
             case ast.Assign(targets=targets, value=value):
                 facts = self._assigned(targets, value, facts)

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..nodes import method_call, path_of
+from ..objects import class_of
 from ..scopes import Scope
 from ..summaries import find_method
 from .training import module_path, place_behind
@@ -74,14 +75,8 @@ def _asks_for_parameters(method: Scope) -> bool:
 
 def _returns_copies(facts: FileFacts, of: ast.expr) -> bool:
     """Whether the class of a module of this project overrides `state_dict`: what that returns is not known."""
-    if not isinstance(of, ast.Name):
-        return False
-    for bound in facts.bindings(of):
-        if isinstance(bound.value, ast.Call) and (found := facts.definition(bound.value.func)) is not None:
-            return isinstance(found.scope.node, ast.ClassDef) and (
-                find_method(found.facts, found.scope, "state_dict") is not None
-            )
-    return False
+    found = class_of(facts, of)
+    return found is not None and find_method(found.facts, found.scope, "state_dict") is not None
 
 
 def _is_used_as_module(facts: FileFacts, path: str) -> bool:

@@ -214,6 +214,8 @@ def _sounds_like_training(call: ast.Call, name: str, is_known: bool) -> bool:
 def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
     """Whether a call that trains trains this module: given it or an optimizer, or given no module at all."""
     given = [path for each in arguments(call) if (path := path_of(each)) is not None]
+    if _trains_its_own_copy(facts, call, module):
+        return False
     if isinstance(call.func, ast.Attribute):
         receiver = path_of(call.func.value)
         if receiver is None or module == receiver or module.startswith(f"{receiver}."):
@@ -237,6 +239,23 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return is_trainer or (found.facts is facts and _reads_from_outside(found.scope, module))
     others = [each for each in arguments(call) if facts.kind_of(each).name == "module"]
     return not others and not any(re.search(r"model|net(work)?$", each) for each in given)
+
+
+def _trains_its_own_copy(facts: FileFacts, call: ast.Call, module: str) -> bool:
+    """Whether a function of the project makes a deep copy of the module that it is given, and reads it no more."""
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function:
+        return False
+    names = [each.arg for each, value in matched_arguments(call, found.scope) if module_path(value) == module]
+    read = [each for each in found.scope.nodes(ast.Name) if each.id in names and type(each.ctx) is ast.Load]
+    copied = [each for each in read if _is_deep_copied(found.facts, each)]
+    is_rebound = any(each.value is not None for name in names for each in found.scope.bindings[name])
+    return bool(copied) and (is_rebound or copied == read)
+
+
+def _is_deep_copied(facts: FileFacts, node: ast.expr) -> bool:
+    above = facts.parent(node)
+    return isinstance(above, ast.Call) and called_name(above) == "deepcopy"
 
 
 def _is_copy_of(facts: FileFacts, node: ast.expr, module: str) -> bool:
