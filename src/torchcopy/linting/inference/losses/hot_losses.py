@@ -220,7 +220,7 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     if isinstance(source, ast.IfExp):  # `f(x) if x is not None else 0`
         source = source.body
     made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
-    is_named = is_loss_like(part.place) or any(map(_is_of_loss, made_by))
+    is_named = is_loss_like(part.place) or part in losses.summed or any(map(_is_of_loss, made_by))
     if not isinstance(source, ast.Call | ast.BinOp) or not is_named:
         kind = losses.facts.kind_of(part.source)
         return kind.is_tensor and kind.graph is True
