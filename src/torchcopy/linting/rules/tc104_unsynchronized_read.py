@@ -23,7 +23,7 @@ _READS = frozenset(
     equal softmax sigmoid exp log clone copy astype round masked_select index_select
     """.split()
 )
-_READ_BY = ("print", "int", "float", "bool", "list", "sorted", "sum", "max", "min", "str", "repr", "any", "all")
+_READ_BY = ("print", "int", "float", "bool", "sorted", "sum", "max", "min", "str", "repr", "any", "all")
 _SAME_MEMORY = frozenset(
     "numpy view reshape squeeze unsqueeze flatten detach contiguous permute float double half bool long int".split()
 )
@@ -69,12 +69,8 @@ class _HostCopies(Flow[Pending]):
 
     def _pending(self, node: ast.expr, facts: frozenset[Pending]) -> frozenset[ast.Call]:
         """The copies that a value may still wait for: it is one, or shares its memory."""
-        while (
-            isinstance(node, ast.Call)
-            and called_name(node) in _SAME_MEMORY
-            and isinstance(node.func, ast.Attribute)
-        ):
-            node = node.func.value
+        while (inner := _of_which_it_is_a_view(node)) is not None:
+            node = inner
         if isinstance(node, ast.Call) and _is_host_copy(self.facts, node):
             return frozenset({node})
         if isinstance(node, ast.Subscript) and path_of(node) is None:
@@ -143,6 +139,16 @@ def _bound(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
                 yield from zip(target.elts, value.elts, strict=True)
         else:
             yield target, value
+
+
+def _of_which_it_is_a_view(node: ast.expr) -> ast.expr | None:
+    """The tensor behind a method that reads nothing: `x` of `x.numpy()`, and of `list(x)`, which has its rows."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in _SAME_MEMORY:
+            return of
+        case ast.Call(func=ast.Name(id="list" | "tuple"), args=[of]):
+            return of
+    return None
 
 
 def _is_part(path: str, place: str) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _DEEPEST = 3  # calls of calls
-_FEW = 10  # graphs that are kept at a time
+_FEW = 20  # graphs that are kept at a time
 _NUMBERS = {"int", "float", "bool", "Number", "floating", "ndarray"}
 _LOADERS = re.compile(r"loader|dataset|batches$|(^|_)(dl|train_data|trainset|data_iter|train_iter)$")
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
@@ -191,11 +191,17 @@ def _is_bounded(facts: FileFacts, losses: Losses, root: str) -> bool:
     for each in bound:
         if isinstance(each.value, ast.Call) and called_name(each.value) == "deque":
             longest = each.value.args[1] if len(each.value.args) > 1 else keyword(each.value, "maxlen")
-            is_short = isinstance(longest, ast.Constant) and isinstance(longest.value, int)
-            return is_short and longest.value <= _FEW  # type: ignore[union-attr]
+            return _is_short(longest)
         if isinstance(each.value, ast.Subscript) and path_of(each.value.value) == root:
-            return True  # `losses = losses[-20:]`
+            match each.value.slice:
+                case ast.Slice(lower=ast.UnaryOp(op=ast.USub(), operand=longest)):  # `losses = losses[-20:]`
+                    return _is_short(longest)
+            return True
     return root in losses.cut
+
+
+def _is_short(length: ast.expr | None) -> bool:
+    return isinstance(length, ast.Constant) and isinstance(length.value, int) and length.value <= _FEW
 
 
 def repeats(

@@ -78,6 +78,15 @@ class LossSources(Flow[Value]):
         ]
         for each in given:
             self.parts.setdefault(made, set()).update(self.values(each, facts))
+        starred = [
+            each.value
+            for term in terms(value)
+            if isinstance(term, ast.Call) and not detaches(term)
+            for each in term.args
+            if isinstance(each, ast.Starred)
+        ]
+        for each in starred:
+            self.parts.setdefault(made, set()).update(_first_parts(each, facts))
         for term in terms(value):
             summed = path_of(summed_dict(term))
             if summed is not None:  # the losses of a dict
@@ -111,12 +120,12 @@ class LossSources(Flow[Value]):
                 return None
         whole = place_of(of)
         held = [each for each in facts if each.place == whole]
-        given = {(each.source, each.part) for each in held}
-        if whole is None or len(given) != 1:
+        calls = [each.source for each in held if isinstance(each.source, ast.Call)]
+        is_one = len({(path_of(each.func) or each, of.part) for each, of in zip(calls, held, strict=False)}) == 1
+        if whole is None or len(calls) != len(held) or not is_one:
             return None
-        ((source, part),) = given
-        if not isinstance(source, ast.Call):
-            return None
+        source = min(calls, key=lambda each: (each.lineno, each.col_offset))  # of the same function, on two ways
+        part = held[0].part
         made = Value(place, at, source, (*part, key))
         for each in held:
             given_to_call = self.parts.get(each, set())  # of a part of a part of a part: no more
@@ -166,6 +175,16 @@ class LossSources(Flow[Value]):
     def is_differentiated(self, place: str) -> bool:
         """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
         return place in differentiated_attributes(self.facts, self.scope)
+
+
+def _first_parts(value: ast.expr, facts: frozenset[Value]) -> Iterator[Value]:
+    """The parts of what a call gave that `weigh(*losses[:3])` gets."""
+    match value:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Slice(None, ast.Constant(value=int() as count), None)):
+            for each in facts:
+                if each.place == name and isinstance(each.source, ast.Call) and LOSS_LIKE.search(name.lower()):
+                    for index in range(min(count, _MOST_GIVEN)):
+                        yield Value(f"{name}[{index}]", each.source, each.source, (*each.part, index))
 
 
 def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:
