@@ -180,7 +180,9 @@ class LossSources(Flow[Value]):
 def _first_parts(value: ast.expr, facts: frozenset[Value]) -> Iterator[Value]:
     """The parts of what a call gave that `weigh(*losses[:3])` gets."""
     match value:
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Slice(None, ast.Constant(value=int() as count), None)):
+        case ast.Subscript(
+            value=ast.Name(id=name), slice=ast.Slice(None, ast.Constant(value=int() as count), None)
+        ):
             for each in facts:
                 if each.place == name and isinstance(each.source, ast.Call) and LOSS_LIKE.search(name.lower()):
                     for index in range(min(count, _MOST_GIVEN)):
