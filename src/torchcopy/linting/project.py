@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MOST_KEPT = 48  # parsed files; a file of a thousand lines takes some 2 MB
 _MOST_BYTES = 1_500_000
 _HIGHEST_CLIMB = 8  # folders up, in search of where absolute imports begin
+_BESIDE_TESTS = ("src", "python")  # where a project's own package may be, seen from its tests
 _INSTALLED = ("site-packages", "dist-packages")
 _NEVER_OWN = frozenset(  # a project may be torchvision itself, and is none of these: no folder is searched for them
     """
@@ -96,7 +97,7 @@ def module_path(module: str, folder: str) -> str | None:
         above = os.path.dirname(folder)
         if own == parts[0] and (found := _below(above, parts)) is not None:
             return found
-        for begin in (folder, os.path.join(folder, "src")):  # tests beside `src`
+        for begin in (folder, *(os.path.join(folder, each) for each in _BESIDE_TESTS)):
             if (found := _below(begin, parts)) is not None:
                 return found
         if above == folder:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from ..project import Project
 from ..source import Source
+from .frameworks import is_of_another_framework, is_of_torch
 from .losses.loss_flow import Losses
 from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop, called_name
 from .scopes import Binding, Scope
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
     from .weights.state_flow import KeptStates
 
 _NO_GRAPH = ("no_grad", "inference_mode")
-_OTHER_FRAMEWORKS = frozenset(
-    "paddle mindspore jittor oneflow mxnet tensorflow chainer tinygrad cupy megengine".split()
-)
-_OF_FRAMEWORKS = ("SGD", "Adam")  # of the project itself, it is one
-_TOOLS = ("torch.utils.tensorboard", "torch.utils.tensorboard.SummaryWriter", "torch.utils.data.DataLoader")
-_TORCH = ("torch", "lightning", "pytorch_lightning", "deepspeed", "accelerate", "transformers")
 _MOST_BINDINGS = 50  # of a name whose last one is wanted
 
 
@@ -70,6 +65,7 @@ class FileFacts:
         self.kept_states: dict[Scope, KeptStates] = {}
         self.flows_without_calls: dict[Scope, KeptStates] = {}
         self.saver_classes: dict[Scope, bool] = {}
+        self.has_nothing_to_train: dict[tuple[Scope, int], bool] = {}
         self.last_waits: dict[Scope, int] = {}
         self.kept_parameters: dict[Scope, list[KeptParameter]] = {}
         self.loads: dict[Scope, list[Load]] = {}
@@ -199,17 +195,13 @@ class FileFacts:
 
     @functools.cached_property
     def is_of_another_framework(self) -> bool:
-        """Whether a file imports a framework whose tensors have methods of the same names, and not PyTorch."""
-        roots = {each.partition(".")[0] for each in self.imports.values() if each not in _TOOLS}
-        own = any(
-            each.startswith(".") and each.rpartition(".")[2] in _OF_FRAMEWORKS for each in self.imports.values()
-        )
-        return (own or bool(roots & _OTHER_FRAMEWORKS)) and "torch" not in roots
+        """Whether what looks like tensors and modules in the file is that of another framework."""
+        return is_of_another_framework(self)
 
     @functools.cached_property
     def is_of_torch(self) -> bool:
         """Whether a file imports PyTorch, or a library that trains with it."""
-        return any(each.partition(".")[0] in _TORCH for each in self.imports.values())
+        return is_of_torch(self)
 
     @functools.cached_property
     def star_imports(self) -> list[str]:

@@ -65,7 +65,7 @@ def find_definition(facts: FileFacts, node: ast.AST) -> Definition | None:
         scope = facts.scope_of(node)
         if scope.owner is not None and node.value.id == scope.self_name:
             method = find_method(facts, scope.owner, node.attr)
-            if method is not None and not _is_abstract(method.scope):
+            if method is not None and not is_abstract(method.scope):
                 return method
             return _of_the_only_subclass(facts, scope.owner, node.attr) or method
     name = facts.resolve(node)
@@ -104,7 +104,7 @@ def find_method(facts: FileFacts, owner: Scope, name: str) -> Definition | None:
     return None
 
 
-def _is_abstract(method: Scope) -> bool:
+def is_abstract(method: Scope) -> bool:
     """Whether a method does nothing: it is there to be written by subclasses."""
     return all(
         isinstance(each, ast.Pass | ast.Raise)
@@ -119,7 +119,7 @@ def _of_the_only_subclass(facts: FileFacts, owner: Scope, name: str) -> Definiti
         each
         for below in facts.subclasses.get(owner.name, ())
         for each in below.inner
-        if below.parent is owner.parent and each.name == name and not _is_abstract(each)
+        if below.parent is owner.parent and each.name == name and not is_abstract(each)
     ]
     return Definition(facts, found[0]) if len(found) == 1 else None
 

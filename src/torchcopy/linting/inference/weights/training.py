@@ -19,7 +19,7 @@ from ..nodes import (
     walk,
 )
 from ..scopes import Scope
-from ..summaries import is_optimizer_step, matched_arguments
+from ..summaries import Definition, is_abstract, is_optimizer_step, matched_arguments
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -42,6 +42,8 @@ _RESETS = re.compile(r"reset|init|xavier|kaiming|orthogonal")
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")
 _AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
 _MODE_ARGUMENTS = 1
+_STEPS = ("step", "backward", "zero_grad", "minimize", "apply_gradients", "super", "load_state_dict", "forward")
+_DEEPEST = 2  # calls of calls
 _UNWRAPS = ("unwrap_model", "unwrap", "de_parallel")
 
 
@@ -105,8 +107,30 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return False
     trains = found is not None and found.scope.is_function and facts.done_by(found).steps
     if not trains and not name.lstrip("_")[:1].isupper():  # a class does not train
-        trains = _sounds_like_training(call, name, found is not None)
+        trains = _sounds_like_training(call, name, found is not None) and not _has_nothing_to_train(found)
     return trains and _may_concern(facts, call, module)
+
+
+def _has_nothing_to_train(found: Definition | None, depth: int = 0) -> bool:
+    """Whether a function of the project neither steps nor calls anything that may: it is only named so."""
+    if found is None or not found.scope.is_function or is_abstract(found.scope) or depth > _DEEPEST:
+        return False
+    known, key = found.facts.has_nothing_to_train, (found.scope, depth)
+    if key not in known:
+        known[key] = not any(_may_train_something(found, call, depth) for call in found.scope.nodes(ast.Call))
+    return known[key]
+
+
+def _may_train_something(found: Definition, call: ast.Call, depth: int) -> bool:
+    """Whether a call inside of a function is a step of a training, or of what may take one."""
+    name = called_name(call)
+    bound = found.scope.bindings.get(name, []) if isinstance(call.func, ast.Name) else []
+    if name in _STEPS or any(each.how == "parameter" for each in bound):
+        return True
+    inner = found.facts.definition(call.func)
+    if inner is None or not inner.scope.is_function:
+        return _sounds_like_training(call, name, is_known=False)
+    return not _has_nothing_to_train(inner, depth + 1)
 
 
 def _calls_what_is_wrapped(facts: FileFacts, call: ast.Call, module: str) -> bool:
