@@ -54,6 +54,8 @@ class _HostCopies(Flow[Pending]):
             return facts
         for each in reversed(list(walk(node))):
             facts = self._evaluated(each, facts)
+        if facts and _waits_on_a_gpu(self.facts.parent(node), node):
+            return frozenset()
         made = [
             (place, self._pending(value, facts))
             for target, value in _bound(node)
@@ -126,6 +128,13 @@ class _HostCopies(Flow[Pending]):
         for copy in copies:
             if copy not in self.found.values():
                 self.found[at] = copy
+
+
+def _waits_on_a_gpu(at: ast.AST | None, test: ast.AST) -> bool:
+    """Whether this is the test of `if device.type == "cuda": torch.cuda.synchronize()`: elsewhere nothing waits."""
+    if not isinstance(at, ast.If) or at.test is not test or "cuda" not in ast.unparse(at.test):
+        return False
+    return any(isinstance(each, ast.Call) and called_name(each) in _WAITS for one in at.body for each in walk(one))
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -110,8 +110,14 @@ class _SharedMemory(Flow[Pair]):
             path = path_of(each) if not _is_of_comprehension(self.facts, each) else None
             for pair in written:
                 other = pair.second if pair.written == pair.first else pair.first
-                if path == other and not _is_harmless(self.facts, each):
+                if path == other and not _is_harmless(self.facts, each) and not self._is_only_written(pair):
                     self.found.setdefault(pair.node, (pair, each))
+
+    def _is_only_written(self, pair: Pair) -> bool:
+        """Whether the second name is there to write the first through it, and nothing else is done with it."""
+        nodes = [*self.scope.nodes(ast.Name), *self.scope.nodes(ast.Attribute)]
+        reads = [each for each in nodes if type(each.ctx) is ast.Load and path_of(each) == pair.second]
+        return pair.written == pair.second and all(_is_harmless(self.facts, each) for each in reads)
 
 
 def _is_of_comprehension(facts: FileFacts, node: ast.expr) -> bool:
