@@ -115,7 +115,7 @@ class _SharedMemory(Flow[Pair]):
 
     def _is_only_written(self, pair: Pair) -> bool:
         """Whether the second name is there to write the first through it, and nothing else is done with it."""
-        nodes = [*self.scope.nodes(ast.Name), *self.scope.nodes(ast.Attribute)]
+        nodes: list[ast.Name | ast.Attribute] = [*self.scope.nodes(ast.Name), *self.scope.nodes(ast.Attribute)]
         reads = [each for each in nodes if type(each.ctx) is ast.Load and path_of(each) == pair.second]
         return pair.written == pair.second and all(_is_harmless(self.facts, each) for each in reads)
 
