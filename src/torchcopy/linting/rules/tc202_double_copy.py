@@ -182,9 +182,18 @@ def _stays(facts: FileFacts, value: ast.expr, move: ast.Call) -> bool:
     own = path_of(strip_calls(value, "detach", "data")[0])
     if own is not None and len(move.args) == 1 and path_of(move.args[0]) in (f"{own}.device", f"{own}.dtype"):
         return True
+    if len(move.args) == 1 and _is_made_as(facts, value, path_of(move.args[0])):
+        return True
     before, after = facts.kind_of(value).device, facts.kind_of(move).device
     is_cast = called_name(move) in _DTYPES or any("float" in (path_of(each) or "") for each in move.args)
     return bool(before) and before == after and not is_cast and len(move.args) + len(move.keywords) <= 1
+
+
+def _is_made_as(facts: FileFacts, value: ast.expr, wanted: str | None) -> bool:
+    """Whether a tensor was made with this dtype: `x = torch.randn(3, dtype=torch.bfloat16)`."""
+    bound = facts.bindings(value) if isinstance(value, ast.Name) else []
+    made = bound[0].value if len(bound) == 1 else None
+    return wanted is not None and isinstance(made, ast.Call) and path_of(keyword(made, "dtype")) == wanted
 
 
 def _wanted(facts: FileFacts, move: ast.Call, more: str = "") -> str:
