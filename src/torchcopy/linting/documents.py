@@ -13,7 +13,7 @@ from .reading import NotReadError, TextFile, decode
 from .records import FixedText, Place, PlacedFinding, SkippedFile, UnusedComment
 from .source import Source
 
-_MOST_CHARACTERS = 20_000_000  # a tree takes some hundred bytes for each
+_MOST_CHARACTERS = 3_000_000  # a tree takes a hundred bytes and more for each: what is longer is data, not code
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

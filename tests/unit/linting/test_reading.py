@@ -25,6 +25,7 @@ UNREADABLE = {
     "minus": (b"-" * 50_000 + b"1", "is nested too deeply to be parsed", 0),
     "attributes": (b"x" + b".a" * 50_000, "is nested too deeply to be parsed", 0),
     "sum": (b"1" + b"+1" * 50_000, "is nested too deeply to be parsed", 0),
+    "data": (b"x = [\n" + b"    1,\n" * 430_000 + b"]\n", "is too long (3,010,008 characters)", 0),
     "indentation": ("".join(" " * n + "if 1:\n" for n in range(120)).encode(), "is nested too deeply", 101),
 }
 
