@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .file_facts import FileFacts
 
-_OTHERS = frozenset("paddle mindspore mindtorch jittor oneflow mxnet tensorflow chainer tinygrad cupy megengine".split())
+_OTHERS = frozenset(
+    "paddle mindspore mindtorch jittor oneflow mxnet tensorflow chainer tinygrad cupy megengine".split()
+)
 _TORCH = ("torch", "lightning", "pytorch_lightning", "deepspeed", "accelerate", "transformers")
 _IMPORTS_TORCH = re.compile(rf"^\s*(from|import)\s+[\w.]*({'|'.join(_TORCH)})", re.MULTILINE)
 _TOOLS = ("torch.utils.tensorboard", "torch.utils.tensorboard.SummaryWriter", "torch.utils.data.DataLoader")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ..findings import Finding
 from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
-from ..inference.nodes import arguments, called_name, is_true, keyword, path_of, walk
+from ..inference.nodes import arguments, called_name, is_true, keyword, path_of, strip_calls, walk
 from ..inference.scopes import Scope
 
 CODE = "TC104"
@@ -168,12 +168,24 @@ def _is_host_copy(facts: FileFacts, call: ast.Call) -> bool:
     """Whether it is `x.to("cpu", non_blocking=True)`, of what is not on the host already."""
     if not is_true(keyword(call, "non_blocking")) or not isinstance(call.func, ast.Attribute):
         return False
+    if _is_given(facts, call.func.value):
+        return False
     if call.func.attr == "cpu":
         return facts.kind_of(call.func.value).device != "cpu"
     if call.func.attr != "to":
         return False
     target = call.args[0] if call.args else keyword(call, "device")
     return _is_cpu(facts, target) and facts.kind_of(call.func.value).device != "cpu"
+
+
+def _is_given(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a tensor is just a parameter, or an entry of something: it may lie on the host."""
+    inner, _ = strip_calls(node, "detach", "data", "view", "reshape", "contiguous", "clone", "pop", "get")
+    if isinstance(inner, ast.Subscript):
+        return True
+    bound = facts.bindings(inner) if isinstance(inner, ast.Name) else []
+    is_given = any(each.how in ("parameter", "element") for each in bound)
+    return is_given and not facts.kind_of(inner).device
 
 
 def _is_cpu(facts: FileFacts, node: ast.expr | None) -> bool:

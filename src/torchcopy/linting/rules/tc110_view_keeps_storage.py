@@ -58,7 +58,7 @@ def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
     smaller = False
     for part in parts:
         if isinstance(part, ast.Slice):
-            smaller = smaller or part.lower is not None or part.upper is not None
+            smaller = smaller or (part.upper is not None and not _is_counted_from_the_end(part.upper))
         elif isinstance(part, ast.Constant) and (part.value is None or part.value is Ellipsis):
             pass
         elif isinstance(part, ast.Constant) and isinstance(part.value, bool):
@@ -72,6 +72,11 @@ def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
     return smaller
 
 
+def _is_counted_from_the_end(bound: ast.expr) -> bool:
+    """Whether a slice ends at `-1` or the like: most of it is there."""
+    return isinstance(bound, ast.UnaryOp) and isinstance(bound.op, ast.USub)
+
+
 def _is_made_by_torch(facts: FileFacts, base: ast.expr) -> bool:
     """Whether a function of torch made the base here; of another one, `x[0]` may be the whole."""
     bound = facts.bindings(base) if isinstance(base, ast.Name) else []
@@ -80,16 +85,16 @@ def _is_made_by_torch(facts: FileFacts, base: ast.expr) -> bool:
 
 
 def _is_small(node: ast.Subscript) -> bool:
-    """Whether a slice takes at most a few rows, by a number that is written there."""
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return any(
-        isinstance(part, ast.Slice)
-        and part.lower is None
-        and isinstance(part.upper, ast.Constant)
-        and isinstance(part.upper.value, int)
-        and 0 < part.upper.value <= _SMALL
-        for part in parts
-    )
+    """Whether a slice takes at most a few rows, by a number that is written there; of columns there may be few."""
+    for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+        match part:
+            case ast.Slice(lower=None, upper=ast.Constant(value=int() as count)):
+                return 0 < count <= _SMALL
+            case ast.Constant(value=int()):
+                continue
+            case _:
+                return False
+    return False
 
 
 def _outlives(facts: FileFacts, scope: Scope, call: ast.Call, view: ast.Subscript) -> bool:

@@ -221,7 +221,7 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
         source = source.body
     made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
     is_named = is_loss_like(part.place) or part in losses.summed or any(map(_is_of_loss, made_by))
-    if not isinstance(source, ast.Call | ast.BinOp) or not is_named:
+    if not isinstance(source, ast.Call | ast.BinOp | ast.UnaryOp) or not is_named:
         kind = losses.facts.kind_of(part.source)
         return kind.is_tensor and kind.graph is True
     kind = _kind(losses, part)
@@ -278,7 +278,10 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: Part, depth: int = 1) ->
         return False
     hot = hot_values(losses, depth)
     if part[-1:] == (ANY,):
-        return any(values & hot for one, values in losses.returned if one and one[:-1] == part[:-1])
+        wholes = {each for one, values in losses.returned if one == part[:-1] for each in values}
+        return bool(holders(wholes, hot)) or any(
+            values & hot for one, values in losses.returned if one and one[:-1] == part[:-1]
+        )
     given = [values for one, values in losses.returned if one == part and values]
     if any(all(is_detached(losses, each, derived=True) for each in values) for values in given):
         return False  # a number on the common way, a loss on another one

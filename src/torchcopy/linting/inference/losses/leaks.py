@@ -24,6 +24,7 @@ _DEEPEST = 3  # calls of calls
 _FEW = 20  # graphs that are kept at a time
 _NUMBERS = {"int", "float", "bool", "Number", "floating", "ndarray"}
 _LOADERS = re.compile(r"loader|dataset|batches$|(^|_)(dl|train_data|trainset|data_iter|train_iter)$")
+_FUNCTIONS = re.compile(r"loss|crit|func|(^|_)(fn|f)$")  # what a loop tries, one after the other
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 
 
@@ -83,13 +84,23 @@ def is_kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> bool:
 def _keeps(taken: Taken, losses: Losses, depth: int) -> bool:
     """Whether a method keeps a parameter in an attribute, or gives it to another method that does."""
     owns = taken.scope.owns
-    kept_here = [each for each in losses.kept.values() if owns(each.keeper) and taken.value in each.values]
+    kept_here = [
+        each
+        for each in losses.kept.values()
+        if owns(each.keeper) and taken.value in each.values and not _is_an_option(taken.facts, each.statement)
+    ]
     return any(is_leak(taken.facts, taken.scope, losses, each, given=taken.value) for each in kept_here) or any(
         taken.value in each.values
         and owns(path_of(each.call.func) or "")
         and is_kept_by_call(taken.facts, each, depth + 1)
         for each in losses.given.values()
     )
+
+
+def _is_an_option(facts: FileFacts, node: ast.AST) -> bool:
+    """Whether a method does something only where its object was told to: under `if self.show_loss`."""
+    branches = _branches(facts, node, None)
+    return any(is_body and isinstance(at.test, ast.Name | ast.Attribute) for at, is_body in branches)
 
 
 def _was_detached(losses: Losses, value: Value) -> bool:
@@ -283,6 +294,8 @@ def _is_over_few(loop: Loop, *, only_constants: bool) -> bool:
     """Whether a loop goes over what is written there one by one: no training."""
     if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Tuple | ast.List):
         return False
+    if isinstance(loop.target, ast.Name) and _FUNCTIONS.search(loop.target.id.lower()):
+        return True
     return not only_constants or all(isinstance(each, ast.Constant) for each in loop.iter.elts)
 
 

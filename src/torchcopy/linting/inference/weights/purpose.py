@@ -15,10 +15,10 @@ from .training import module_path
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-_EARLIER = re.compile(
-    r"best|init|orig|prev|old|before|back_?up|(^|[._])back(_|$)|snap|saved|start|kept|last|ckpt|checkpoint|pre_|lowest|"
-    r"(^|[._])opt(imal)?(_|$)"
+OF_BEFORE = re.compile(
+    r"best|init|orig|prev|old|before|back_?up|(^|[._])back(_|$)|snap|start|first|pre_|lowest|(^|[._])opt(imal)?(_|$)"
 )
+_EARLIER = re.compile(rf"{OF_BEFORE.pattern}|saved|kept|last|ckpt|checkpoint")
 _READS_ONLY = re.compile(
     r"eval|valid|test|predict|score|print|log|save|load|len|getattr|hasattr|isinstance|append|str|repr|id|deepcopy|copy"
 )

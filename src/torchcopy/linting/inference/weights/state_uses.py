@@ -15,8 +15,8 @@ from .comparisons import origins
 from .kept_states import Kept
 from .loads import behind_copies, result_places
 from .places import bound_places, entry_path, in_container, is_in
-from .purpose import goes_into_another, is_replaced, is_reset_in_loop
-from .rounds import is_other_branch
+from .purpose import OF_BEFORE, goes_into_another, is_replaced, is_reset_in_loop
+from .rounds import is_at_times, is_other_branch
 from .states import FILLED, TRAINED, State, Use
 from .things import thing_of
 from .training import module_path
@@ -183,7 +183,7 @@ class StateUses(Flow[State]):
             return  # a state to be loaded is put together
         if state.place in self.written_through:
             return
-        if role != "loaded" and self._is_at_once(state, at):
+        if role != "loaded" and (self._is_at_once(state, at) or self._is_meant_to_be_live(state, at, role)):
             return
         is_copied = any(is_in(state.place, each) for each in self.copied)
         is_first = not self.facts.loops(state.kept.call)
@@ -192,6 +192,24 @@ class StateUses(Flow[State]):
         before = self.found.get(state.kept.taking)
         if before is None or (before[1] is at and state.kept.module < before[0].module):  # the same in each run
             self.found[state.kept.taking] = (state.kept, at, role)
+
+    def _is_meant_to_be_live(self, state: State, at: ast.AST, role: str) -> bool:
+        """Whether what is saved or returned may well be what the model is by then: nothing tells that it is older.
+
+        What tells is its name, as that of the best one, or that it is kept at times only, as the better one.
+        """
+        if role not in ("saved", "returned"):
+            return False
+        is_begun = not self.facts.loops(state.kept.call)
+        if is_begun and len(self.facts.bindings_of_path(self.scope, state.place)) > 1:
+            return True  # until there is a better one
+        root, dot, _ = state.place.partition(".")
+        if OF_BEFORE.search(state.place.lower()) or (dot and root != self.scope.self_name):
+            return False  # of an object that is there to keep it
+        around = [*self.facts.above(at)]
+        if any(isinstance(each, ast.With) and each not in around for each in self.facts.above(state.kept.call)):
+            return False  # of `with ema.average_parameters():`, most likely
+        return is_begun or not is_at_times(self.facts, state.kept.call, at)
 
     def _is_at_once(self, state: State, at: ast.AST) -> bool:
         """Whether a state is read in the round that keeps it, and only an earlier one's was trained over."""

@@ -30,7 +30,7 @@ _TRAINS = re.compile(
 _TRAINS_NOTHING = re.compile(
     r"eval|valid|test|log|lr|sched|progress|bar|stat|metric|loader|data|meter|print|config|param|mode|set_|get_|is_|"
     r"best|early|saved|ckpt|checkpoint|(^|_)keys?(_|$)|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target|"
-    r"learning_rate|summary|(^|_)(wealth|fitness|ranks?|prices?|end|begin|start)(_|$)|hook|callback"
+    r"learning_rate|summary|(^|_)(put|post|send|upload|report|record|clean|cleanup)(_|$)|_results?$|visuali|(^|_)(wealth|fitness|ranks?|prices?|end|begin|start)(_|$)|hook|callback"
 )
 _TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experiment|client|strategy")
 _LOADS = re.compile(
@@ -242,6 +242,10 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return False
     if isinstance(call.func, ast.Attribute):
         receiver = path_of(call.func.value)
+        if isinstance(call.func.value, ast.Call):  # `Trainer(model).fit(batches)`, `self.trainer().fit(batches)`
+            maker = call.func.value
+            by_name = (called_name(maker), path_of(maker.func) or "")
+            return module in _places_given(maker) or any(_TRAINERS.search(each.lower()) for each in by_name)
         if receiver is None or module == receiver or module.startswith(f"{receiver}."):
             return True
         if module not in given and any(_is_copy_of(facts, each, module) for each in arguments(call)):
