@@ -125,7 +125,7 @@ class _HostCopies(Flow[Pending]):
             self._report(self._pending(each, facts), at)
 
     def _report(self, copies: frozenset[ast.Call], at: ast.AST) -> None:
-        for copy in copies:
+        for copy in sorted(copies, key=lambda each: (each.lineno, each.col_offset), reverse=True):
             if copy not in self.found.values():
                 self.found[at] = copy
 

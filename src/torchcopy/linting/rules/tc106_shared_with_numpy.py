@@ -101,7 +101,7 @@ class _SharedMemory(Flow[Pair]):
         return frozenset(found)
 
     def _reads(self, node: ast.AST, facts: frozenset[Pair]) -> None:
-        written = [each for each in facts if each.written]
+        written = sorted((each for each in facts if each.written), key=lambda each: each.line)
         if not written:
             return
         for each in walk(node):

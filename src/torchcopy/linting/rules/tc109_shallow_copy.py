@@ -81,7 +81,8 @@ class _SharedParameters(Flow[Shared]):
         return facts
 
     def _reads(self, node: ast.AST, facts: frozenset[Shared]) -> None:
-        trained = {each.place: each for each in facts if each.is_trained}
+        by_line = sorted(facts, key=lambda each: each.node.lineno, reverse=True)  # the first of a place is told
+        trained = {each.place: each for each in by_line if each.is_trained}
         if not trained:
             return
         for each in walk(node):
