@@ -12,9 +12,13 @@ _OTHERS = frozenset(
     "paddle mindspore mindtorch jittor oneflow mxnet tensorflow chainer tinygrad cupy megengine".split()
 )
 _TORCH = ("torch", "lightning", "pytorch_lightning", "deepspeed", "accelerate", "transformers")
-_IMPORTS_TORCH = re.compile(rf"^\s*(from|import)\s+[\w.]*({'|'.join(_TORCH)})", re.MULTILINE)
+_IMPORTS_TORCH = re.compile(
+    rf"^\s*(from|import)\s+([\w.]+\s*,\s*)*(torch\w*|{'|'.join(_TORCH[1:])})\b", re.MULTILINE
+)
 _TOOLS = ("torch.utils.tensorboard", "torch.utils.tensorboard.SummaryWriter", "torch.utils.data.DataLoader")
-_OF_FRAMEWORKS = frozenset("SGD Adam AdamW Optimizer Parameter Module Tensor nn optim".split())
+_CLASSES = ("SGD", "Adam", "AdamW", "Optimizer", "Parameter", "Module", "Tensor")
+_MODULES = ("nn", "optim")
+_METHODS = frozenset("step zero_grad backward parameters forward".split())
 _MOST_FILES = 20  # of which one may import PyTorch
 
 
@@ -34,13 +38,20 @@ def is_of_another_framework(facts: FileFacts) -> bool:
 def _is_of_its_own(facts: FileFacts, name: str) -> bool:
     """Whether an imported name is of a framework that the project is: an optimizer or module without PyTorch."""
     module, _, last = name.rpartition(".")
-    root = name.partition(".")[0]
-    if last not in _OF_FRAMEWORKS or root in _TORCH or "torch" in root:
+    if name.startswith(".") and last in ("SGD", "Adam"):
+        return True
+    if last not in (*_CLASSES, *_MODULES) or name.partition(".")[0] in _TORCH or not module:
         return False
-    files = [each for path in (name, module) if path and (each := facts.project.find(path, facts.source.path))]
-    if not files:
-        return (not root and last in ("SGD", "Adam")) or (bool(root) and last == "nn")
-    return not _reach_torch(files)
+    found = facts.project.find(name if last in _MODULES else module, facts.source.path)
+    if found is None or (last in _CLASSES and not _has_class(found, last)):
+        return False
+    return not _reach_torch([found])
+
+
+def _has_class(facts: FileFacts, name: str) -> bool:
+    """Whether a file has a class of that name that trains or is trained, and does not only tell of one."""
+    inner = [each for each in facts.module.inner if each.name == name]
+    return any(method.name in _METHODS for each in inner for method in each.inner)
 
 
 def _reach_torch(files: list[FileFacts]) -> bool:
@@ -58,4 +69,4 @@ def _reach_torch(files: list[FileFacts]) -> bool:
             for path in (name, name.rpartition(".")[0]):
                 found = facts.project.find(path, facts.source.path) if path.strip(".") else None
                 waiting += [found] if found is not None else []
-    return bool(waiting)
+    return any(each.source.path not in seen for each in waiting)

@@ -52,14 +52,18 @@ def differentiates_itself(facts: FileFacts, node: ast.expr) -> bool:
     """Whether an expression is no tensor, but an object of a class of the project with a `backward` of its own."""
     made = [each.value for each in facts.bindings(node)] if isinstance(node, ast.Name) else []
     given = [each for each in (facts.definition(one.func) for one in made if isinstance(one, ast.Call)) if each]
-    found = [class_of(facts, node)]
+    found = [class_of(facts, node)] if not any(each.scope.is_function for each in given) else []
     found += [
         class_of(each.facts, at.value)
         for each in given
         if each.scope.is_function
         for at in each.scope.nodes(ast.Return)
     ]
-    return any(each is not None and find_method(each.facts, each.scope, "backward") is not None for each in found)
+    return bool(found) and all(each is not None and _has_backward(each) for each in found)
+
+
+def _has_backward(found: Definition) -> bool:
+    return find_method(found.facts, found.scope, "backward") is not None
 
 
 def is_no_list(facts: FileFacts, node: ast.expr) -> bool:

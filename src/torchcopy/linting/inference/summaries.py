@@ -178,14 +178,34 @@ def matched_arguments(call: ast.Call, function: Scope) -> Iterator[tuple[ast.arg
 
 
 def is_decorated_to(found: Definition, *names: str) -> bool:
-    """Whether a decorator of the project calls what is named so: most likely with what its function returns."""
+    """Whether a decorator of the project returns what something that is named so makes of a result."""
     for each in getattr(found.scope.node, "decorator_list", ()):
         by = find_definition(found.facts, each.func if isinstance(each, ast.Call) else each)
-        if by is not None and by.scope.is_function:
-            calls = (node for node in ast.walk(by.scope.node) if isinstance(node, ast.Call))
-            if any(called_name(call) in names for call in calls):
-                return True
+        if (
+            by is not None
+            and by.scope.is_function
+            and any(
+                isinstance(node, ast.Call) and called_name(node) in names
+                for value in _values_returned(by.scope.node)
+                for node in ast.walk(value)
+            )
+        ):
+            return True
     return False
+
+
+def _values_returned(function: ast.AST) -> Iterator[ast.expr]:
+    """What a function and those in it return, and what names that are returned are bound to."""
+    returned = [
+        each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None
+    ]
+    names = {each.id for each in returned if isinstance(each, ast.Name)}
+    yield from returned
+    for at in ast.walk(function):
+        if isinstance(at, ast.Assign) and any(
+            isinstance(each, ast.Name) and each.id in names for each in at.targets
+        ):
+            yield at.value
 
 
 def returned_by(found: Definition) -> Returned:

@@ -180,12 +180,17 @@ def _is_host_copy(facts: FileFacts, call: ast.Call) -> bool:
 
 def _is_given(facts: FileFacts, node: ast.expr) -> bool:
     """Whether a tensor is just a parameter, or an entry of something: it may lie on the host."""
-    inner, _ = strip_calls(node, "detach", "data", "view", "reshape", "contiguous", "clone", "pop", "get")
-    if isinstance(inner, ast.Subscript):
-        return True
+    inner, steps = strip_calls(node, "detach", "data", "view", "reshape", "contiguous", "clone", "pop", "get")
+    is_entry = isinstance(inner, ast.Subscript) or bool({"pop", "get"} & {*steps})
+    while isinstance(inner, ast.Subscript):
+        inner = inner.value
+    if facts.kind_of(inner).device:
+        return False
+    if isinstance(inner, ast.Attribute):
+        return is_entry
     bound = facts.bindings(inner) if isinstance(inner, ast.Name) else []
-    is_given = any(each.how in ("parameter", "element") for each in bound)
-    return is_given and not facts.kind_of(inner).device
+    before = [each for each in bound if getattr(each.node, "lineno", 0) < inner.lineno or each.how == "parameter"]
+    return bool(before) and all(each.how in ("parameter", "element") for each in before)
 
 
 def _is_cpu(facts: FileFacts, node: ast.expr | None) -> bool:

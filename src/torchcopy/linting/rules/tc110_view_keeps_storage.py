@@ -58,7 +58,7 @@ def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
     smaller = False
     for part in parts:
         if isinstance(part, ast.Slice):
-            smaller = smaller or (part.upper is not None and not _is_counted_from_the_end(part.upper))
+            smaller = smaller or _leaves_out_much(part)
         elif isinstance(part, ast.Constant) and (part.value is None or part.value is Ellipsis):
             pass
         elif isinstance(part, ast.Constant) and isinstance(part.value, bool):
@@ -72,9 +72,13 @@ def _is_part(facts: FileFacts, node: ast.Subscript) -> bool:
     return smaller
 
 
-def _is_counted_from_the_end(bound: ast.expr) -> bool:
-    """Whether a slice ends at `-1` or the like: most of it is there."""
-    return isinstance(bound, ast.UnaryOp) and isinstance(bound.op, ast.USub)
+def _leaves_out_much(part: ast.Slice) -> bool:
+    """Whether a slice is a part, and not all but a few: `x[:100]`, `x[-10:]`, not `x[1:]` or `x[:-n]`."""
+    if isinstance(part.lower, ast.UnaryOp) and isinstance(part.lower.op, ast.USub):
+        return True
+    return part.upper is not None and not (
+        isinstance(part.upper, ast.UnaryOp) and isinstance(part.upper.op, ast.USub)
+    )
 
 
 def _is_made_by_torch(facts: FileFacts, base: ast.expr) -> bool:

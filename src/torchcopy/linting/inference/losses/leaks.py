@@ -99,8 +99,14 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> bool:
 
 def _is_an_option(facts: FileFacts, node: ast.AST) -> bool:
     """Whether a method does something only where its object was told to: under `if self.show_loss`."""
-    branches = _branches(facts, node, None)
-    return any(is_body and isinstance(at.test, ast.Name | ast.Attribute) for at, is_body in branches)
+    scope = facts.scope_of(node)
+    for at, is_body in _branches(facts, node, None):
+        if is_body and isinstance(at.test, ast.Attribute) and at.test.attr != "training":
+            return True
+        bound = scope.bindings.get(at.test.id, []) if is_body and isinstance(at.test, ast.Name) else []
+        if bound and all(each.how == "parameter" for each in bound):
+            return True
+    return False
 
 
 def _was_detached(losses: Losses, value: Value) -> bool:
@@ -141,8 +147,8 @@ def _is_told_a_number(facts: FileFacts, kept: KeptValue) -> bool:
 
 def _is_taken_out(scope: Scope, name: str) -> bool:
     """Whether what adds up is an entry of something, as `total = meters["loss"]`: an object of whatever class."""
-    bound = scope.bindings.get(name, ())
-    return any(isinstance(each.value, ast.Subscript) for each in bound if each.how == "value")
+    made = [each.value for each in scope.bindings.get(name, ()) if each.how == "value"]
+    return bool(made) and all(isinstance(each, ast.Subscript) for each in made)
 
 
 def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:

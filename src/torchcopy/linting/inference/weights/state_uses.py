@@ -204,6 +204,11 @@ class StateUses(Flow[State]):
         if is_begun and len(self.facts.bindings_of_path(self.scope, state.place)) > 1:
             return True  # until there is a better one
         root, dot, _ = state.place.partition(".")
+        texts = (
+            each.value for each in ast.walk(at) if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        )
+        if any(OF_BEFORE.search(each.lower()) for each in texts):
+            return False  # `torch.save(weights, "initial.pt")`
         if OF_BEFORE.search(state.place.lower()) or (dot and root != self.scope.self_name):
             return False  # of an object that is there to keep it
         around = [*self.facts.above(at)]

@@ -44,6 +44,8 @@ _AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
 _MODE_ARGUMENTS = 1
 _STEPS = ("step", "backward", "zero_grad", "minimize", "apply_gradients", "super", "load_state_dict", "forward")
 _DEEPEST = 2  # calls of calls
+_TRAINED = re.compile(r"model$|net(work)?$|module$|optim|opt$|params$|parameters$")
+_READS_ONLY = ("print", "len", "isinstance", "hasattr", "getattr", "str", "repr", "id", "type", "sum", "save")
 _UNWRAPS = ("unwrap_model", "unwrap", "de_parallel")
 
 
@@ -117,7 +119,10 @@ def _has_nothing_to_train(found: Definition | None, depth: int = 0) -> bool:
         return False
     known, key = found.facts.has_nothing_to_train, (found.scope, depth)
     if key not in known:
-        known[key] = not any(_may_train_something(found, call, depth) for call in found.scope.nodes(ast.Call))
+        inside = (each for each in ast.walk(found.scope.node) if isinstance(each, ast.Call))
+        known[key] = not any(called_name(each) in _STEPS for each in inside) and not any(
+            _may_train_something(found, call, depth) for call in found.scope.nodes(ast.Call)
+        )
     return known[key]
 
 
@@ -125,12 +130,17 @@ def _may_train_something(found: Definition, call: ast.Call, depth: int) -> bool:
     """Whether a call inside of a function is a step of a training, or of what may take one."""
     name = called_name(call)
     bound = found.scope.bindings.get(name, []) if isinstance(call.func, ast.Name) else []
-    if name in _STEPS or any(each.how == "parameter" for each in bound):
-        return True
+    if isinstance(call.func, ast.Subscript) or any(each.how != "definition" for each in bound):
+        return True  # a value that is called
     inner = found.facts.definition(call.func)
-    if inner is None or not inner.scope.is_function:
-        return _sounds_like_training(call, name, is_known=False)
-    return not _has_nothing_to_train(inner, depth + 1)
+    if inner is not None and inner.scope.is_function:
+        return not _has_nothing_to_train(inner, depth + 1)
+    given = arguments(call)
+    if any((one := found.facts.definition(each)) is not None and one.scope.is_function for each in given):
+        return True  # `map(step, batches)`
+    is_given = any(_TRAINED.search((path_of(each) or "").lower()) for each in given)
+    is_read = name in _READS_ONLY or found.facts.is_without_graph(call)
+    return name.startswith("_foreach_") or (is_given and not is_read) or _sounds_like_training(call, name, False)
 
 
 def _calls_what_is_wrapped(facts: FileFacts, call: ast.Call, module: str) -> bool:
@@ -277,8 +287,13 @@ def _trains_its_own_copy(facts: FileFacts, call: ast.Call, module: str) -> bool:
     names = [each.arg for each, value in matched_arguments(call, found.scope) if module_path(value) == module]
     read = [each for each in found.scope.nodes(ast.Name) if each.id in names and type(each.ctx) is ast.Load]
     copied = [each for each in read if _is_deep_copied(found.facts, each)]
-    is_rebound = any(each.value is not None for name in names for each in found.scope.bindings[name])
-    return bool(copied) and (is_rebound or copied == read)
+    is_rebound = any(
+        isinstance(each.value, ast.Call) and any(one in copied for one in each.value.args)
+        for name in names
+        for each in found.scope.bindings[name]
+    )
+    has_optimizer = any("opt" in (path_of(each) or "").lower() for each in arguments(call))
+    return bool(copied) and (is_rebound or (copied == read and not has_optimizer))
 
 
 def _is_deep_copied(facts: FileFacts, node: ast.expr) -> bool:
