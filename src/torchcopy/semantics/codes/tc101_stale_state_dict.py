@@ -64,7 +64,8 @@ one list or dict are one and the same. A state that a thread saves changes while
 
 Left alone: states that are loaded or saved at once, that go into another model, or whose entries the program
 writes on purpose; a first state that the first round replaces, or copies later; a class whose `state_dict`
-copies; a fresh optimizer.""",
+copies; a fresh optimizer; what is saved or returned where no name (`best`, `initial.pt`), branch or object that
+is there to keep it tells that it is an older one.""",
         before="""\
 for epoch in range(epochs):
     train(model, optimizer)

@@ -57,7 +57,10 @@ A read of a copy made with `non_blocking=True` to the host: `tolist`, `item`, a 
 NumPy computes. Between copy and read there is no `synchronize`, no event and no stream that is waited for,
 neither there nor in a function of the project that is called.
 
-It is the read that is reported. `numpy()` alone reads nothing.""",
+It is the read that is reported. `numpy()` and `list()` alone read nothing.
+
+Left alone: a tensor that is just a parameter of the function, or an entry of one: it may lie on the host already.
+A wait under `if device.type == "cuda"` is one.""",
         before="""\
 host = scores.to("cpu", non_blocking=True)
 ranked = host.tolist()
