@@ -47,8 +47,9 @@ assert recorded[2].tolist() == [3.0, 3.0]
 `torch.from_numpy(a)` or `t.numpy()` where one of the two is written afterwards, and the other one used.
 
 Left alone: a pair of which only one is used on, a buffer that is made empty and filled through its other name,
-an array with which nothing is done but to write a tensor through it, and memory that was copied in between. Of arrays in a list, those are seen that the loop which appends them
-writes by name. Arrays that are kept in a dictionary are found by the audit alone.""",
+an array with which nothing is done but to write a tensor through it, and memory that was copied in between. Of
+arrays in a list, those are seen that the loop which appends them writes by name. Arrays that are kept in a
+dictionary are found by the audit alone.""",
         before="""\
 pixels = np.load("image.npy")
 image = torch.from_numpy(pixels)
