@@ -45,7 +45,7 @@ def _is_of_its_own(facts: FileFacts, name: str) -> bool:
     found = facts.project.find(name if last in _MODULES else module, facts.source.path)
     if found is None or (last in _CLASSES and not _has_class(found, last)):
         return False
-    return not _reach_torch([found])
+    return not _reaches_torch(found)
 
 
 def _has_class(facts: FileFacts, name: str) -> bool:
@@ -54,10 +54,10 @@ def _has_class(facts: FileFacts, name: str) -> bool:
     return any(method.name in _METHODS for each in inner for method in each.inner)
 
 
-def _reach_torch(files: list[FileFacts]) -> bool:
-    """Whether one of some files imports PyTorch, or leads to a file of the project that does."""
+def _reaches_torch(found: FileFacts) -> bool:
+    """Whether a file imports PyTorch, or leads to one of the project that does, or to more than are looked at."""
     seen: set[str] = set()
-    waiting = [*files]
+    waiting = [found]
     while waiting and len(seen) < _MOST_FILES:
         facts = waiting.pop(0)
         if facts.source.path in seen:
@@ -67,6 +67,6 @@ def _reach_torch(files: list[FileFacts]) -> bool:
             return True
         for name in facts.imports.values():
             for path in (name, name.rpartition(".")[0]):
-                found = facts.project.find(path, facts.source.path) if path.strip(".") else None
-                waiting += [found] if found is not None else []
+                below = facts.project.find(path, facts.source.path) if path.strip(".") else None
+                waiting += [below] if below is not None else []
     return any(each.source.path not in seen for each in waiting)

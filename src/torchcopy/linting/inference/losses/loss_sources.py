@@ -78,15 +78,10 @@ class LossSources(Flow[Value]):
         ]
         for each in given:
             self.parts.setdefault(made, set()).update(self.values(each, facts))
-        starred = [
-            each.value
-            for term in terms(value)
-            if isinstance(term, ast.Call) and not detaches(term)
-            for each in term.args
-            if isinstance(each, ast.Starred)
-        ]
-        for each in starred:
-            self.parts.setdefault(made, set()).update(_first_parts(each, facts))
+        for term in terms(value):
+            for each in term.args if isinstance(term, ast.Call) and not detaches(term) else ():
+                if isinstance(each, ast.Starred):
+                    self.parts.setdefault(made, set()).update(_first_parts(each.value, facts))
         for term in terms(value):
             summed = path_of(summed_dict(term))
             if summed is not None:  # the losses of a dict
