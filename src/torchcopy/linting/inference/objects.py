@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .nodes import called_name, method_call, path_of, strip_calls
 from .scopes import Binding
-from .summaries import GIVES_ITSELF, Definition, bases_of, find_method, matched_arguments
+from .summaries import GIVES_ITSELF, Definition, bases_of, find_method, find_named, matched_arguments
 
 if TYPE_CHECKING:
     from .file_facts import FileFacts
@@ -27,7 +27,7 @@ def class_of(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> Definit
         case ast.Call(func=ast.Attribute() as func) if not facts.resolve(func):
             return None  # a method that makes objects: `maker.make()`
         case ast.Call(func=func):
-            found = facts.definition(func)
+            found = find_named(facts, func)
             return found if found is not None and isinstance(found.scope.node, ast.ClassDef) else None
         case ast.Name():
             return _class_of_bound(facts, node, facts.bindings(node), depth)

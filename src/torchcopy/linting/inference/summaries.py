@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _LEFT_OUT = (("init", False), ("kw_only", True))  # `field(init=False)` is no argument of a constructor
 _DEEPEST = 4  # calls of calls
 GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")  # a module does
+_CALLED = "__call__"
 _BACKWARDS = ("backward", "manual_backward")  # which tell nothing of steps and waits
 _WAITS = ("synchronize", "item", "wait", "barrier")
 
@@ -53,7 +54,15 @@ class Doings:
 
 
 def find_definition(facts: FileFacts, node: ast.AST) -> Definition | None:
-    """What a name, `self.method` or `module.name` stands for, in this file or one it imports from."""
+    """What a name, `self.method` or `module.name` stands for, in this file or one it imports from.
+
+    For an object of a class of the project that is called, its `__call__`.
+    """
+    return find_named(facts, node) or _of_called_object(facts, node)
+
+
+def find_named(facts: FileFacts, node: ast.AST) -> Definition | None:
+    """As `find_definition`, for what has that name itself."""
     if isinstance(node, ast.Name):
         bound = facts.bindings(node)
         if len(bound) == 1 and bound[0].how == "definition":
@@ -82,6 +91,24 @@ def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
         class_of(facts, node.value) if isinstance(node.value, ast.Name | ast.Attribute | ast.Subscript) else None
     )
     return None if found is None else find_method(found.facts, found.scope, node.attr)
+
+
+def _of_called_object(facts: FileFacts, node: ast.AST) -> Definition | None:
+    """The `__call__` of an object of one class of the project, where `node` is what is called: `stopper(loss)`."""
+    from .objects import class_of  # which itself asks for definitions
+
+    call = facts.parent(node)
+    if not isinstance(call, ast.Call) or call.func is not node or not isinstance(node, ast.Name | ast.Attribute):
+        return None
+    found = class_of(facts, node)
+    return None if found is None else find_method(found.facts, found.scope, _CALLED)
+
+
+def object_of(call: ast.Call, function: Scope) -> ast.expr | None:
+    """The object whose method is called: `stopper` of `stopper.update(loss)`, and of `stopper(loss)`."""
+    if function.name == _CALLED and called_name(call) != _CALLED:
+        return call.func
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
 
 
 def bases_of(facts: FileFacts, owner: Scope, depth: int = 0) -> Iterator[tuple[FileFacts, Scope]]:
@@ -166,9 +193,9 @@ def _imported(facts: FileFacts, name: str, depth: int = 0) -> Definition | None:
 
 def matched_arguments(call: ast.Call, function: Scope) -> Iterator[tuple[ast.arg, ast.expr]]:
     """Each parameter of a function with what a call gives for it, the object of a method among them."""
-    parameters = function.parameters
-    if function.self_name and isinstance(call.func, ast.Attribute) and parameters[0].arg == function.self_name:
-        yield parameters[0], call.func.value
+    parameters, of = function.parameters, object_of(call, function)
+    if function.self_name and of is not None and parameters[0].arg == function.self_name:
+        yield parameters[0], of
         parameters = parameters[1:]
     by_place = parameters[: len(parameters) - function.by_keyword_only]
     if not any(isinstance(each, ast.Starred) for each in call.args):

@@ -11,7 +11,8 @@ _LIKE_ITSELF = frozenset(
     "mean sum clone to cpu cuda float double half view reshape squeeze unsqueeze abs sqrt log exp div mul add sub "
     "contiguous flatten clamp".split()
 )
-_OF_TENSORS = frozenset("mean sum clamp stack cat abs add sub mul div sqrt log exp".split())
+_OF_TENSORS = frozenset("mean sum clamp abs add sub mul div sqrt log exp".split())
+_JOINS = ("stack", "cat")
 _LEAVES_GRAPH = ("detach", "item", "data", "numpy", "tolist")
 _MOST_TERMS = 50  # nested operators: what has more is no loss
 
@@ -45,6 +46,11 @@ def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
             yield from terms(of, depth)
         case ast.Subscript(value=of, slice=ast.Constant(value=None)):  # `loss[None]`
             yield from terms(of, depth)
+        case ast.Subscript(value=ast.Call() as of) if called_name(of) in _JOINS:  # `torch.stack((a, b))[chosen]`
+            yield from terms(of, depth)
+        case ast.Call(args=[ast.Tuple(elts=joined) | ast.List(elts=joined), *_]) if called_name(node) in _JOINS:
+            for each in joined:
+                yield from terms(each, depth)
         case ast.Constant():
             return
         case _:

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, root_name
+from ..nodes import called_name, path_of, root_name, strip_calls
 from ..scopes import Scope
-from ..summaries import bases_of
+from ..summaries import GIVES_ITSELF, bases_of
 from .places import is_in
+from .purpose import is_replaced_later
 from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_at_times
 from .state_flow import KeptStates
 from .states import State, Use
@@ -111,8 +112,11 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
     methods = [
         (f"{each.self_name}.", flow) for each, flow in flows.items() if _is_kin(facts, each.owner, keeper.owner)
     ]
-    if keeper.name == "__init__" and any(f"{own}{attribute}" in flow.copied for own, flow in methods):
+    is_begun = keeper.name == "__init__"
+    if is_begun and any(f"{own}{attribute}" in flow.copied for own, flow in methods):
         return False  # only what it begins with is no copy
+    if is_begun and is_replaced_later(facts, keeper, attribute):
+        return False
     if root_name(module) in {each.arg for each in keeper.parameters[1:]} and _is_written_out(keeper, attribute):
         return False  # the object is a checkpoint on its way into a file
     rest = state.place[len(keeper.self_name) + 1 :]
@@ -154,7 +158,7 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
     if user is keeper and not is_at_times(facts, state.kept.call, use.node):
         return False  # it is kept anew before each use
     loads_whole = "." not in use.module and state.kept.is_returned  # `self.load_state_dict(…)` loads `self.model`
-    return _is_same_module(state, use) or (loads_whole and state.kept.module.startswith(f"{use.module}."))
+    return _is_same_module(state, use, keeper) or (loads_whole and state.kept.module.startswith(f"{use.module}."))
 
 
 def _calls(facts: FileFacts, user: Scope, keeper: Scope) -> bool:
@@ -198,7 +202,7 @@ def _is_used_outside(facts: FileFacts, keeper: Scope, state: State, outer: Scope
         if any(called_name(each) == user.name for each in keeper.nodes(ast.Call)):
             return False  # at once
         return is_sibling and "best" in use.place and _is_in_the_midst(facts, state)
-    return _is_same_module(state, use) and any(each in facts.source.text for each in SIGNS_OF_TRAINING)
+    return _is_same_module(state, use, keeper) and any(each in facts.source.text for each in SIGNS_OF_TRAINING)
 
 
 def _is_in_the_midst(facts: FileFacts, state: State) -> bool:
@@ -225,12 +229,16 @@ def _is_loaded_from_it(keeper: Scope, state: State, user: Scope, use: Use) -> bo
     """Whether another function that is given an object of the same name loads what is left there."""
     is_given = any(each.arg == use.place.partition(".")[0] for each in user.parameters)
     is_it = use.is_with_module and use.place == state.place
-    return user is not keeper and is_given and is_it and _is_same_module(state, use)
+    return user is not keeper and is_given and is_it and _is_same_module(state, use, keeper)
 
 
-def _is_same_module(state: State, use: Use) -> bool:
-    """Whether what is loaded goes into a module of the same name."""
-    return use.module.rpartition(".")[2] == state.kept.module.rpartition(".")[2]
+def _is_same_module(state: State, use: Use, keeper: Scope) -> bool:
+    """Whether what is loaded goes into a module of the same name, or into the object that the name is of."""
+    if use.module.rpartition(".")[2] == state.kept.module.rpartition(".")[2]:
+        return True
+    bound = keeper.bindings.get(state.kept.module, [])
+    value = bound[0].value if len(bound) == 1 else None  # `net = self.to(device)`
+    return value is not None and use.module == keeper.self_name == path_of(strip_calls(value, *GIVES_ITSELF)[0])
 
 
 def _attribute_of(place: str, self_name: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import called_name, path_of, root_name, root_of, walk
 from ..scopes import Scope
-from ..summaries import Definition, matched_arguments
+from ..summaries import Definition, matched_arguments, object_of
 from .places import entry_path
 
 if TYPE_CHECKING:
@@ -53,11 +53,13 @@ class KeptParameter:
 
 def kept_by_method(facts: FileFacts, call: ast.Call) -> Iterator[Keeping]:
     """What a method of an object of the project keeps, if it is given a state."""
-    receiver = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
-    if receiver is None or not (call.args or call.keywords):
+    if not (call.args or call.keywords):
         return
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function or not found.scope.self_name:
+        return
+    receiver = path_of(object_of(call, found.scope))
+    if receiver is None:
         return
     given = {parameter.arg: value for parameter, value in matched_arguments(call, found.scope)}
     for each in kept_parameters(found):

@@ -10,7 +10,7 @@ from ..nodes import arguments, called_name, method_call, names_in, path_of, root
 from ..scopes import Scope
 from .kept_states import Kept
 from .places import is_in
-from .training import module_path
+from .training import is_given_back, module_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -19,6 +19,9 @@ OF_BEFORE = re.compile(
     r"best|init|orig|prev|old|before|back_?up|(^|[._])back(_|$)|snap|start|first|pre_|lowest|(^|[._])opt(imal)?(_|$)"
 )
 _EARLIER = re.compile(rf"{OF_BEFORE.pattern}|saved|kept|last|ckpt|checkpoint")
+_INFINITE = re.compile(
+    r"""^-?(float\(['"][-+]?inf(inity)?['"]\)|(math|np|numpy|torch|jnp)\.inf|np\.Inf|np\.inf|inf|sys\.maxsize)$"""
+)
 _READS_ONLY = re.compile(
     r"eval|valid|test|predict|score|print|log|save|load|len|getattr|hasattr|isinstance|append|str|repr|id|deepcopy|copy"
 )
@@ -50,10 +53,17 @@ def is_replaced(facts: FileFacts, scope: Scope, place: str) -> bool:
         if not isinstance(above, ast.If) or not facts.loops(each.node):
             continue
         test = above.test
-        ways = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else []
+        ways = test.values if isinstance(test, ast.BoolOp) else [test]
         if any(_is_first(facts, each) for each in ways):
             return True
     return False
+
+
+def _is_infinite_at_first(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a name is bound to `float("inf")`, `-np.inf` or the like before the loop it is read in."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    values = [each.value for each in bound if not facts.loops(each.node)]
+    return bool(values) and all(each is not None and _INFINITE.search(ast.unparse(each)) for each in values)
 
 
 def is_reset_in_loop(facts: FileFacts, kept: Kept, place: str, call: ast.Call, module: str) -> bool:
@@ -61,10 +71,12 @@ def is_reset_in_loop(facts: FileFacts, kept: Kept, place: str, call: ast.Call, m
     loop = next(iter(facts.loops(call)), None)
     if loop is None or kept.module != module or kept.optimizer:
         return False
-    if loop in facts.loops(kept.call) or _is_bound_in(loop, module):
+    if loop in facts.loops(kept.call) or _is_bound_in(facts, loop, module):
         return False
     if any(isinstance(each, ast.Subscript) and path_of(each.value) == place for each in walk(loop)):
         return False  # entries are read or written: on purpose
+    if any(isinstance(each, ast.Yield) and _is_one_of(module, each.value) for each in walk(loop)):
+        return True
     others = [each for each in walk(loop) if isinstance(each, ast.Call) and each is not call]
     if any(_writes_a_weight(each) for each in others):
         return True
@@ -72,6 +84,11 @@ def is_reset_in_loop(facts: FileFacts, kept: Kept, place: str, call: ast.Call, m
     if any(_is_parameter_of(facts, each, module) for each in given):
         return True
     return any((path := path_of(each)) is not None and is_in(module, path) for each in given)
+
+
+def _is_one_of(place: str, given: ast.expr | None) -> bool:
+    """Whether what is given away is a place, or a tuple with it."""
+    return place in map(path_of, given.elts if isinstance(given, ast.Tuple) else [given])
 
 
 def _is_parameter_of(facts: FileFacts, node: ast.expr, module: str) -> bool:
@@ -98,20 +115,54 @@ def _writes_a_weight(call: ast.Call) -> bool:
     return re.search(r"\.(weight|bias)(\.data)?\.\w+[^_]_$", path) is not None
 
 
-def _is_bound_in(loop: ast.AST, place: str) -> bool:
-    """Whether a loop binds a place, or the name that it begins with."""
+def _is_bound_in(facts: FileFacts, loop: ast.AST, place: str) -> bool:
+    """Whether a loop binds a place, or the name that it begins with, to something else than itself."""
     root = root_name(place)
-    return any(
-        isinstance(each, ast.Name | ast.Attribute)
-        and type(each.ctx) is ast.Store
-        and path_of(each) in (root, place)
-        for each in walk(loop)
-    )
+    stored = (each for each in walk(loop) if isinstance(each, ast.Name | ast.Attribute))
+    for each in stored:
+        if type(each.ctx) is ast.Store and path_of(each) in (root, place):
+            at = facts.statement_of(each)
+            if not isinstance(at, ast.Assign) or not is_given_back(facts, each, at.value):
+                return True
+    return False
+
+
+def is_replaced_later(facts: FileFacts, keeper: Scope, attribute: str) -> bool:
+    """Whether a method keeps another state in an attribute in its first call: the best one begins as infinite."""
+    owner = keeper.owner
+    if owner is None:
+        return False
+    for each in facts.class_attributes(owner).get(attribute, []):
+        above = facts.parent(facts.statement_of(each.node) or each.node)
+        if facts.scope_of(each.node) is keeper or not isinstance(above, ast.If):
+            continue
+        ways = above.test.values if isinstance(above.test, ast.BoolOp) else [above.test]
+        if any(_is_first_of_object(facts, owner, one) for one in ways):
+            return True
+    return False
+
+
+def _is_first_of_object(facts: FileFacts, owner: Scope, test: ast.expr) -> bool:
+    """Whether a test holds in the first call: `loss < self.lowest`, or `self.is_better(loss, self.lowest)`."""
+    if isinstance(test, ast.Call):
+        return re.search(r"better|improve", called_name(test)) is not None
+    sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
+    for side in sides:
+        bound = facts.class_attributes(owner).get(side.attr, []) if isinstance(side, ast.Attribute) else []
+        first = [each.value for each in bound if facts.scope_of(each.node).name == "__init__"]
+        if any(each is not None and re.search(r"\binf|^None$", ast.unparse(each).lower()) for each in first):
+            return True
+    return False
 
 
 def _is_first(facts: FileFacts, test: ast.expr) -> bool:
-    """Whether a test holds in the first round: `lowest is None`, where `lowest = None` stands before the loop."""
+    """Whether a test holds in the first round: `lowest is None`, where `lowest = None` stands before the loop.
+
+    So does `loss < lowest`, where that is infinite.
+    """
     match test:
+        case ast.Compare(left=left, ops=[ast.Lt() | ast.Gt() | ast.LtE() | ast.GtE()], comparators=[right]):
+            return any(_is_infinite_at_first(facts, each) for each in (left, right))
         case ast.Compare(left=ast.Name() as name, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
             values = [each.value for each in facts.bindings(name) if not facts.loops(each.node)]
             return any(isinstance(each, ast.Constant) and each.value is None for each in values)

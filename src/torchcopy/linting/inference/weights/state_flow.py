@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ..nodes import arguments, called_name, method_call, path_of, root_name, strip_calls, walk
 from ..objects import is_no_list
-from ..summaries import is_optimizer_step
+from ..summaries import GIVES_ITSELF, is_optimizer_step
 from .comparisons import met
 from .effects import cloned_in, compared_by, left_by, replaced_by
 from .keepers import CONTAINERS, kept_by_method, put_in
@@ -25,7 +25,7 @@ from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_in_last_round, is_of_each_roun
 from .state_uses import StateUses
 from .states import TRAINED, State
 from .threads import SAVES, handed_to_saver
-from .training import module_path, place_behind, updates
+from .training import is_given_back, module_path, place_behind, updates
 
 _IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
 _SWAPS = re.compile(
@@ -33,7 +33,7 @@ _SWAPS = re.compile(
 )
 _SWAPPED = re.compile(r"model|net|module|^self$")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
-_LOADS_A_STATE = re.compile(r"load_(from_)?state_dict|model_state_dict")
+_LOADS_A_STATE = re.compile(r"load_(from_)?state_dict|^(?!_*get).*model_state_dict")
 _FILLS = ("load", "async_load", "load_state_dict")
 _MOST_STATES = 200  # in one value: what holds more is no checkpoint
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
@@ -117,7 +117,7 @@ class KeptStates(StateUses):
             states = []
         pairs = [*_parts(targets)]
         for target, _ in pairs:
-            if not is_same_object(target, value):
+            if not (is_same_object(target, value) or is_given_back(self.facts, target, value)):
                 facts = self._stored(target, facts)
         for target, part in pairs:
             path = entry_path(target)
@@ -148,7 +148,9 @@ class KeptStates(StateUses):
         return {dataclasses.replace(each, place=whole) for each in states}
 
     def _is_of_self(self, value: ast.expr) -> bool:
-        """Whether a value is what an attribute of the object holds: `self.model`, `unwrap(self.model)`."""
+        """Whether a value is the object, or what an attribute of it holds: `self.to(device)`, `self.model`."""
+        if path_of(strip_calls(value, *GIVES_ITSELF)[0]) == self.scope.self_name:
+            return bool(self.scope.self_name)
         return self.scope.owns(place_behind(self.facts, value) or "")
 
     def _states_of(self, value: ast.expr, facts: frozenset[State]) -> Iterator[State]:
@@ -186,7 +188,12 @@ class KeptStates(StateUses):
         if isinstance(target, ast.Subscript):
             base = path_of(target.value)
             facts = frozenset(each for each in facts if each.place != base)
-        return self._without(path, facts)
+        stale = frozenset(
+            dataclasses.replace(each, is_of_last_model=True)
+            for each in facts
+            if each.is_trained and each.place and not is_in(each.place, path) and is_in(each.kept.module, path)
+        )
+        return self._without(path, facts) | stale
 
     def _without(self, path: str | None, facts: frozenset[State]) -> frozenset[State]:
         if path is None:
@@ -217,6 +224,8 @@ class KeptStates(StateUses):
             self._saved_meanwhile(value, call, facts)
         for place in replaced_by(self.facts, call) if facts and self.into_calls else ():
             facts = self._without(place, facts)
+        if name in ("cpu", "to") and facts and receiver is not None:
+            facts = self._moved(call, module_path(receiver), facts)
         facts = self._kept_by_object(call, self._left_by_function(call, facts) if self.into_calls else facts)
         for place, module in compared_by(self.facts, call) if facts and self.into_calls else ():
             for state in facts:
@@ -251,6 +260,20 @@ class KeptStates(StateUses):
             facts = self._trained(call, facts, loaded)
         return facts
 
+    def _moved(self, call: ast.Call, module: str | None, facts: frozenset[State]) -> frozenset[State]:
+        """After `model.cpu()`: what was kept stays on the GPU, if it was there."""
+        is_to_host = called_name(call) == "cpu" or any(
+            isinstance(each, ast.Constant) and each.value == "cpu" for each in call.args
+        )
+        if not is_to_host or module is None:
+            return facts
+        return frozenset(
+            dataclasses.replace(each, kept=dataclasses.replace(each.kept, copied_on_gpu=True))
+            if each.place and each.kept.module == module and not each.is_trained
+            else each
+            for each in facts
+        )
+
     def _listed(self, base: str | None, value: ast.expr, facts: frozenset[State]) -> frozenset[State]:
         """After `kept.append(value)`, or `kept += [value]`."""
         if base is None:
@@ -262,10 +285,24 @@ class KeptStates(StateUses):
 
     def _collected(self, made: set[State], at: ast.AST, facts: frozenset[State]) -> None:
         """After each round of a training has put its state beside those of the rounds before: all are one."""
-        for each in made:
+        for each in made if self._is_read(at, *{each.place for each in made}) else ():
             before = dataclasses.replace(each, is_trained=True)
             if "[*]" not in each.kept.module and before in facts:  # else each round has a model of its own
                 self.found.setdefault(each.kept.taking, (each.kept, at, "kept beside the next one"))
+
+    def _is_read(self, at: ast.AST, *places: str) -> bool:
+        """Whether anything is done with a list of this function but that entries are put in and taken out."""
+        names = {place.partition("[")[0] for place in places}
+        if not all(each.isidentifier() for each in names):
+            return True  # an attribute: another method may
+        read = (each for each in self.scope.nodes(ast.Name) if each.id in names and type(each.ctx) is ast.Load)
+        return any(not self._only_fills(each) for each in read) or self.scope is not self.facts.scope_of(at)
+
+    def _only_fills(self, name: ast.Name) -> bool:
+        above = self.facts.parent(name)
+        if isinstance(above, ast.Subscript):
+            return type(above.ctx) is not ast.Load
+        return isinstance(above, ast.Attribute) and above.attr in (*CONTAINERS, "pop", "popleft", "clear")
 
     def _left_by_function(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         """After `note_score(progress, model)`, which keeps the state of the one in the other."""
@@ -340,6 +377,7 @@ class KeptStates(StateUses):
 
     def _trained(self, call: ast.Call, facts: frozenset[State], loaded: set[State]) -> frozenset[State]:
         modules = {each.kept.module for each in facts if each.place and not each.is_trained}
+        modules -= {*self._given_by_their_state(call, facts)}
         trained = {module for module in modules if updates(self.facts, call, module)}
         if trained:
             self.training_lines.add(call.lineno)
@@ -355,6 +393,15 @@ class KeptStates(StateUses):
         if TRAINED not in facts and self._steps(call):
             facts |= {TRAINED}
         return facts
+
+    def _given_by_their_state(self, call: ast.Call, facts: frozenset[State]) -> Iterator[str]:
+        """The modules whose state alone a function is given: it trains a model of its own, which begins so."""
+        given = {path for each in arguments(call) if (path := path_of(each)) is not None}
+        owner = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        for each in facts:
+            module = each.kept.module
+            if each.place in given and module not in given and not (owner and is_in(module, owner)):
+                yield module
 
     def _steps(self, call: ast.Call) -> bool:
         """Whether an optimizer takes a step: here, or in another method of the object."""

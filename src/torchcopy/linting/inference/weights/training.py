@@ -28,7 +28,7 @@ _TRAINS = re.compile(
     r"(^|_)(train(er|ing)?|fit|finetune|learn|optimi[sz]e|optimi[sz]ation|update|epoch|do_step|train_?(step|batch|epoch|loop|iter|model))(_|$)"
 )
 _TRAINS_NOTHING = re.compile(
-    r"eval|valid|test|log|lr|sched|progress|bar|stat|metric|loader|data|meter|print|config|param|mode|set_|get_|is_|"
+    r"eval|valid|test|log|lr|sched|progress|bar|stat|metric|loader|data|meter|print|config|param|mode(?!l)|set_|get_|is_|"
     r"best|early|saved|ckpt|checkpoint|(^|_)keys?(_|$)|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target|"
     r"learning_rate|summary|(^|_)(put|post|send|upload|report|record|clean|cleanup)(_|$)|_results?$|visuali|(^|_)(wealth|fitness|ranks?|prices?|end|begin|start)(_|$)|hook|callback"
 )
@@ -41,6 +41,7 @@ _WRAPPED = re.compile(r"^(fn|func|f|function|method|wrapped|body)$")
 _RESETS = re.compile(r"reset|init|xavier|kaiming|orthogonal")
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")
 _AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
+_OF_A_MODEL = re.compile(r"model|net(work)?$|(^|_)(state|state_dict|weights|params|parameters)$")
 _MODE_ARGUMENTS = 1
 _STEPS = ("step", "backward", "zero_grad", "minimize", "apply_gradients", "super", "load_state_dict", "forward")
 _DEEPEST = 2  # calls of calls
@@ -85,6 +86,28 @@ def place_behind(facts: FileFacts, value: ast.expr | None) -> str | None:
     places = {module_path(each) or "" for each in given}
     place = places.pop() if len(places) == 1 else ""
     return f"{path_of(value.func.value)}{place[len(own) :]}" if own and place.startswith(f"{own}.") else None
+
+
+def is_given_back(facts: FileFacts, target: ast.expr, value: ast.expr) -> bool:
+    """Whether a module is bound to itself again, trained: `model = train(model, batches)`."""
+    if not isinstance(value, ast.Call) or not isinstance(target, ast.Name) or _makes_another(value):
+        return False
+    module = target.id
+    if not any(path_of(each) == module for each in arguments(value)) or not updates(facts, value, module):
+        return False
+    found = facts.definition(value.func)
+    if found is None or not found.scope.is_function:
+        return True
+    names = {each.arg for each, given in matched_arguments(value, found.scope) if path_of(given) == module}
+    returned = [each.value for each in found.scope.nodes(ast.Return)]
+    shown = [one for each in returned for one in (each.elts if isinstance(each, ast.Tuple) else [each])]
+    return any(path_of(each) in names for each in shown)
+
+
+def _makes_another(call: ast.Call) -> bool:
+    """Whether what a call gives is no module that it is given, as `copy.deepcopy(model)` and `Trainer(model)`."""
+    name = called_name(call)
+    return name.lstrip("_")[:1].isupper() or "copy" in name or "clone" in name
 
 
 def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
@@ -276,7 +299,7 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
         is_trainer = any(_TRAINERS.search(each.lower()) for each in given)
         return is_trainer or (found.facts is facts and _reads_from_outside(found.scope, module))
     others = [each for each in arguments(call) if facts.kind_of(each).name == "module"]
-    return not others and not any(re.search(r"model|net(work)?$", each) for each in given)
+    return not others and not any(_OF_A_MODEL.search(each.lower()) for each in given)
 
 
 def _trains_its_own_copy(facts: FileFacts, call: ast.Call, module: str) -> bool:
