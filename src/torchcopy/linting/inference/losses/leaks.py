@@ -25,6 +25,7 @@ _FEW = 20  # graphs that are kept at a time
 _NUMBERS = {"int", "float", "bool", "Number", "floating", "ndarray"}
 _LOADERS = re.compile(r"loader|dataset|batches$|(^|_)(dl|train_data|trainset|data_iter|train_iter)$")
 _FUNCTIONS = re.compile(r"loss|crit|func|(^|_)(fn|f)$")  # what a loop tries, one after the other
+_PARTS = ("model", "net", "optimizer", "task", "task_name", "domain", "modality", "device")
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 
 
@@ -327,11 +328,11 @@ def _is_over_batches(loop: Loop) -> bool:
 
 
 def _is_over_models(loop: Loop) -> bool:
-    """Whether a loop goes over models or tasks, each with one step or a part of one."""
+    """Whether a loop goes over models, tasks or devices, each with one step or a part of one."""
     if not isinstance(loop, ast.For):
         return False
     names = [each.id for each in names_in(loop.target)]
-    if any(each in ("model", "net", "optimizer", "task", "task_name", "domain", "modality") for each in names):
+    if any(each in _PARTS for each in names):
         return True
     return (path_of(loop.iter) or "").endswith(("_names", "tasks", "domains", "modalities"))
 

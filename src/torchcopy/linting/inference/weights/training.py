@@ -294,12 +294,29 @@ def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return True
     if any("opt" in each.lower() for each in given):
         return True
+    if isinstance(call.func, ast.Attribute) and _is_made_without_models(facts, call.func.value):
+        return False  # `scaler.fit(features)`
     found = facts.definition(call.func)
     if found is not None and found.scope.is_function and not found.scope.self_name:
         is_trainer = any(_TRAINERS.search(each.lower()) for each in given)
         return is_trainer or (found.facts is facts and _reads_from_outside(found.scope, module))
     others = [each for each in arguments(call) if facts.kind_of(each).name == "module"]
     return not others and not any(_OF_A_MODEL.search(each.lower()) for each in given)
+
+
+def _is_made_without_models(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a name is bound to what constructors give that are given no model: `scaler = StandardScaler()`."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    made = [each.value for each in bound if isinstance(each.value, ast.Call)]
+    return (
+        bool(made)
+        and len(made) == len(bound)
+        and all(
+            called_name(each)[:1].isupper()
+            and not any(isinstance(one, ast.Name | ast.Attribute | ast.Starred) for one in arguments(each))
+            for each in made
+        )
+    )
 
 
 def _trains_its_own_copy(facts: FileFacts, call: ast.Call, module: str) -> bool:
