@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 4  # names of names
 _MOST_CALLERS = 10
+_MOST_BINDINGS = 10
 _OF_ONE_KIND = ("List", "Sequence", "Iterable", "Dict", "Mapping", "list", "dict", "defaultdict", "OrderedDict")
 
 
@@ -81,6 +82,8 @@ def is_no_list(facts: FileFacts, node: ast.expr) -> bool:
 
 
 def _class_of_bound(facts: FileFacts, node: ast.expr, bound: list[Binding], depth: int) -> Definition | None:
+    if len(bound) > _MOST_BINDINGS:
+        return None
     own = path_of(node)
     made = [
         each
@@ -211,5 +214,9 @@ def _annotated(facts: FileFacts, annotation: ast.expr | None, *, is_entry: bool 
 
 def _agreed(found: Iterable[Definition | None]) -> Definition | None:
     """The one class of all of these, if it is one."""
-    classes = {each.scope if each is not None else None: each for each in found}
-    return next(iter(classes.values())) if len(classes) == 1 else None
+    first: Definition | None = None
+    for each in found:
+        if each is None or (first is not None and each.scope is not first.scope):
+            return None
+        first = each
+    return first

@@ -100,8 +100,12 @@ def _of_called_object(facts: FileFacts, node: ast.AST) -> Definition | None:
     call = facts.parent(node)
     if not isinstance(call, ast.Call) or call.func is not node or not isinstance(node, ast.Name | ast.Attribute):
         return None
-    found = class_of(facts, node)
-    return None if found is None else find_method(found.facts, found.scope, _CALLED)
+    known = facts.called_objects
+    if node not in known:
+        known[node] = None  # what is made by calling itself is not followed again
+        found = class_of(facts, node)
+        known[node] = None if found is None else find_method(found.facts, found.scope, _CALLED)
+    return known[node]
 
 
 def object_of(call: ast.Call, function: Scope) -> ast.expr | None:

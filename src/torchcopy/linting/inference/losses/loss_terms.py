@@ -49,7 +49,7 @@ def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
         case ast.Subscript(value=ast.Call() as of) if called_name(of) in _JOINS:  # `torch.stack((a, b))[chosen]`
             yield from terms(of, depth)
         case ast.Call(args=[ast.Tuple(elts=joined) | ast.List(elts=joined), *_]) if called_name(node) in _JOINS:
-            for each in joined:
+            for each in [one for one in joined if not detaches(one)] or joined:
                 yield from terms(each, depth)
         case ast.Constant():
             return

@@ -20,7 +20,8 @@ OF_BEFORE = re.compile(
 )
 _EARLIER = re.compile(rf"{OF_BEFORE.pattern}|saved|kept|last|ckpt|checkpoint")
 _INFINITE = re.compile(
-    r"""^-?(float\(['"][-+]?inf(inity)?['"]\)|(math|np|numpy|torch|jnp)\.inf|np\.Inf|np\.inf|inf|sys\.maxsize)$"""
+    r"""^[-+]?((float|torch\.tensor)\()*['"]?[-+]?(\w+\.)?(inf(inity|ty)?|pinf|ninf|maxsize|float_info\.max)['"]?\)*$""",
+    re.IGNORECASE,
 )
 _READS_ONLY = re.compile(
     r"eval|valid|test|predict|score|print|log|save|load|len|getattr|hasattr|isinstance|append|str|repr|id|deepcopy|copy"
@@ -52,18 +53,39 @@ def is_replaced(facts: FileFacts, scope: Scope, place: str) -> bool:
         above = facts.parent(facts.statement_of(each.node) or each.node)
         if not isinstance(above, ast.If) or not facts.loops(each.node):
             continue
-        test = above.test
-        ways = test.values if isinstance(test, ast.BoolOp) else [test]
-        if any(_is_first(facts, each) for each in ways):
+        if facts.statement_of(each.node) in above.body and any(_is_first(facts, one) for one in _ways(above.test)):
             return True
     return False
+
+
+def _ways(test: ast.expr) -> list[ast.expr]:
+    """The tests of which one is enough; the last one of `phase == "val" and loss < lowest`, sooner or later."""
+    match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return values
+        case ast.BoolOp(op=ast.And(), values=values):
+            others = [each for each in values if not _is_equality(each)]
+            return others if len(others) == 1 else []
+    return [test]
+
+
+def _is_equality(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq)
 
 
 def _is_infinite_at_first(facts: FileFacts, node: ast.expr) -> bool:
     """Whether a name is bound to `float("inf")`, `-np.inf` or the like before the loop it is read in."""
     bound = facts.bindings(node) if isinstance(node, ast.Name) else []
     values = [each.value for each in bound if not facts.loops(each.node)]
-    return bool(values) and all(each is not None and _INFINITE.search(ast.unparse(each)) for each in values)
+    return bool(values) and all(map(_is_infinite, values))
+
+
+def _is_infinite(value: ast.expr | None) -> bool:
+    return value is not None and _INFINITE.search(ast.unparse(value)) is not None
+
+
+def _is_none_or_infinite(value: ast.expr | None) -> bool:
+    return _is_infinite(value) or (isinstance(value, ast.Constant) and value.value is None)
 
 
 def is_reset_in_loop(facts: FileFacts, kept: Kept, place: str, call: ast.Call, module: str) -> bool:
@@ -136,8 +158,7 @@ def is_replaced_later(facts: FileFacts, keeper: Scope, attribute: str) -> bool:
         above = facts.parent(facts.statement_of(each.node) or each.node)
         if facts.scope_of(each.node) is keeper or not isinstance(above, ast.If):
             continue
-        ways = above.test.values if isinstance(above.test, ast.BoolOp) else [above.test]
-        if any(_is_first_of_object(facts, owner, one) for one in ways):
+        if any(_is_first_of_object(facts, owner, one) for one in _ways(above.test)):
             return True
     return False
 
@@ -150,7 +171,7 @@ def _is_first_of_object(facts: FileFacts, owner: Scope, test: ast.expr) -> bool:
     for side in sides:
         bound = facts.class_attributes(owner).get(side.attr, []) if isinstance(side, ast.Attribute) else []
         first = [each.value for each in bound if facts.scope_of(each.node).name == "__init__"]
-        if any(each is not None and re.search(r"\binf|^None$", ast.unparse(each).lower()) for each in first):
+        if any(_is_none_or_infinite(each) for each in first):
             return True
     return False
 

@@ -119,6 +119,8 @@ class KeptStates(StateUses):
         for target, _ in pairs:
             if not (is_same_object(target, value) or is_given_back(self.facts, target, value)):
                 facts = self._stored(target, facts)
+                if isinstance(value, ast.Call) and updates(self.facts, value, path_of(target) or ""):
+                    facts = frozenset(each for each in facts if not each.is_of_former_model)  # it may train another
         for target, part in pairs:
             path = entry_path(target)
             if path is None:
@@ -150,7 +152,7 @@ class KeptStates(StateUses):
     def _is_of_self(self, value: ast.expr) -> bool:
         """Whether a value is the object, or what an attribute of it holds: `self.to(device)`, `self.model`."""
         if path_of(strip_calls(value, *GIVES_ITSELF)[0]) == self.scope.self_name:
-            return bool(self.scope.self_name)
+            return True
         return self.scope.owns(place_behind(self.facts, value) or "")
 
     def _states_of(self, value: ast.expr, facts: frozenset[State]) -> Iterator[State]:
@@ -189,11 +191,20 @@ class KeptStates(StateUses):
             base = path_of(target.value)
             facts = frozenset(each for each in facts if each.place != base)
         stale = frozenset(
-            dataclasses.replace(each, is_of_last_model=True)
+            dataclasses.replace(each, is_of_former_model=True)
             for each in facts
-            if each.is_trained and each.place and not is_in(each.place, path) and is_in(each.kept.module, path)
+            if each.is_trained
+            and each.place
+            and not is_in(each.place, path)
+            and is_in(each.kept.module, path)
+            and not self._is_one_of_each_round(target, each.kept.call)
         )
         return self._without(path, facts) | stale
+
+    def _is_one_of_each_round(self, target: ast.expr, kept: ast.expr) -> bool:
+        """Whether each round of a loop makes a model and keeps its state then."""
+        is_in_one_loop = bool({*self.facts.loops(target)} & {*self.facts.loops(kept)})
+        return is_in_one_loop and target.lineno < kept.lineno
 
     def _without(self, path: str | None, facts: frozenset[State]) -> frozenset[State]:
         if path is None:
@@ -285,24 +296,31 @@ class KeptStates(StateUses):
 
     def _collected(self, made: set[State], at: ast.AST, facts: frozenset[State]) -> None:
         """After each round of a training has put its state beside those of the rounds before: all are one."""
-        for each in made if self._is_read(at, *{each.place for each in made}) else ():
+        for each in made if self._is_read({each.place for each in made}) else ():
             before = dataclasses.replace(each, is_trained=True)
             if "[*]" not in each.kept.module and before in facts:  # else each round has a model of its own
                 self.found.setdefault(each.kept.taking, (each.kept, at, "kept beside the next one"))
 
-    def _is_read(self, at: ast.AST, *places: str) -> bool:
-        """Whether anything is done with a list of this function but that entries are put in and taken out."""
+    def _is_read(self, places: set[str]) -> bool:
+        """Whether anything is done with lists but that entries are put in and dropped, as far as they are known."""
         names = {place.partition("[")[0] for place in places}
-        if not all(each.isidentifier() for each in names):
-            return True  # an attribute: another method may
-        read = (each for each in self.scope.nodes(ast.Name) if each.id in names and type(each.ctx) is ast.Load)
-        return any(not self._only_fills(each) for each in read) or self.scope is not self.facts.scope_of(at)
+        bound = [each for name in names for each in self.scope.bindings.get(name, ())]
+        if not bound or any(each.how == "parameter" for each in bound) or self.scope.has(ast.Global, ast.Nonlocal):
+            return True  # an attribute, or a list of the caller
+        read = (each for scope in self.facts.scopes for each in scope.nodes(ast.Name) if each.id in names)
+        return any(type(each.ctx) is ast.Load and not self._only_fills(each) for each in read)
 
     def _only_fills(self, name: ast.Name) -> bool:
         above = self.facts.parent(name)
         if isinstance(above, ast.Subscript):
             return type(above.ctx) is not ast.Load
-        return isinstance(above, ast.Attribute) and above.attr in (*CONTAINERS, "pop", "popleft", "clear")
+        if not isinstance(above, ast.Attribute):
+            return False
+        call = self.facts.parent(above)
+        is_dropped = above.attr in ("pop", "popleft", "clear") and isinstance(
+            self.facts.parent(call or above), ast.Expr
+        )
+        return is_dropped or above.attr in CONTAINERS
 
     def _left_by_function(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         """After `note_score(progress, model)`, which keeps the state of the one in the other."""
@@ -398,9 +416,12 @@ class KeptStates(StateUses):
         """The modules whose state alone a function is given: it trains a model of its own, which begins so."""
         given = {path for each in arguments(call) if (path := path_of(each)) is not None}
         owner = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        if self.facts.definition(call.func) is not None or any("opt" in each.lower() for each in given):
+            return
         for each in facts:
             module = each.kept.module
-            if each.place in given and module not in given and not (owner and is_in(module, owner)):
+            is_given = bool(each.place) and any(is_in(each.place, one) for one in given)
+            if is_given and module not in given and not (owner and is_in(module, owner)):
                 yield module
 
     def _steps(self, call: ast.Call) -> bool:

@@ -181,7 +181,9 @@ class StateUses(Flow[State]):
     def _report(self, state: State, at: ast.AST, role: str) -> None:
         if self.entered.get(state.place, getattr(at, "lineno", 0)) < getattr(at, "lineno", 0):
             return  # a state to be loaded is put together
-        if state.place in self.written_through or (state.is_of_last_model and role != "loaded"):
+        if state.place in self.written_through:
+            return
+        if state.is_of_former_model and not (role == "loaded" and OF_BEFORE.search(state.place.lower())):
             return
         if role != "loaded" and (self._is_at_once(state, at) or self._is_meant_to_be_live(state, at, role)):
             return

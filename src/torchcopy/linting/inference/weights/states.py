@@ -16,13 +16,13 @@ class State:
         place: `best`, `self.best`, `ckpt['model']`, `states[*]`.
         kept: what it is.
         is_trained: its model was trained since.
-        is_of_last_model: what its module is written as is another model by now.
+        is_of_former_model: what its module is written as is another model by now.
     """
 
     place: str
     kept: Kept
     is_trained: bool = False
-    is_of_last_model: bool = False
+    is_of_former_model: bool = False
 
 
 TRAINED = State("", Kept("", "", ast.Constant(0)))

@@ -28,9 +28,9 @@ _TRAINS = re.compile(
     r"(^|_)(train(er|ing)?|fit|finetune|learn|optimi[sz]e|optimi[sz]ation|update|epoch|do_step|train_?(step|batch|epoch|loop|iter|model))(_|$)"
 )
 _TRAINS_NOTHING = re.compile(
-    r"eval|valid|test|log|lr|sched|progress|bar|stat|metric|loader|data|meter|print|config|param|mode(?!l)|set_|get_|is_|"
+    r"eval|valid|test|log|lr|sched|progress|bar|stat|metric|loader|data|meter|print|config|param|mode|set_|get_|is_|"
     r"best|early|saved|ckpt|checkpoint|(^|_)keys?(_|$)|plot|display|history|desc|postfix|count|num|len|size|table|dict|dir|path|file|freeze|display|target|"
-    r"learning_rate|summary|(^|_)(put|post|send|upload|report|record|clean|cleanup)(_|$)|_results?$|visuali|(^|_)(wealth|fitness|ranks?|prices?|end|begin|start)(_|$)|hook|callback"
+    r"learning_rate|summary|(^|_)(ema|for_inference)(_|$)|(^|_)(put|post|send|upload|report|record|clean|cleanup)(_|$)|_results?$|visuali|(^|_)(wealth|fitness|ranks?|prices?|end|begin|start)(_|$)|hook|callback"
 )
 _TRAINERS = re.compile(r"train|learner|agent|engine|algo|solver|runner|experiment|client|strategy")
 _LOADS = re.compile(
@@ -41,7 +41,9 @@ _WRAPPED = re.compile(r"^(fn|func|f|function|method|wrapped|body)$")
 _RESETS = re.compile(r"reset|init|xavier|kaiming|orthogonal")
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")
 _AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
-_OF_A_MODEL = re.compile(r"model|net(work)?$|(^|_)(state|state_dict|weights|params|parameters)$")
+_OF_A_MODEL = re.compile(r"model|net(work)?$|(^|_)state(_dict)?$")
+_OF_MODELS = re.compile(r"(?<=train)_models?(?=_|$)|(?<=fit)_models?(?=_|$)|(?<=tune)_models?(?=_|$)")
+_GIVES_BACK = re.compile(r"^_*((re|pre)?train(_|$)|fit(_|$)|fine_?tune|learn(_|$))|_(train|fit)$|^(do|run)_train")
 _MODE_ARGUMENTS = 1
 _STEPS = ("step", "backward", "zero_grad", "minimize", "apply_gradients", "super", "load_state_dict", "forward")
 _DEEPEST = 2  # calls of calls
@@ -97,8 +99,12 @@ def is_given_back(facts: FileFacts, target: ast.expr, value: ast.expr) -> bool:
         return False
     found = facts.definition(value.func)
     if found is None or not found.scope.is_function:
-        return True
-    names = {each.arg for each, given in matched_arguments(value, found.scope) if path_of(given) == module}
+        return _GIVES_BACK.search(_CAMEL.sub(r"\1_\2", called_name(value)).lower()) is not None
+    names = {
+        each.arg
+        for each, given in matched_arguments(value, found.scope)
+        if path_of(given) == module and len(found.scope.bindings[each.arg]) == 1
+    }
     returned = [each.value for each in found.scope.nodes(ast.Return)]
     shown = [one for each in returned for one in (each.elts if isinstance(each, ast.Tuple) else [each])]
     return any(path_of(each) in names for each in shown)
@@ -251,7 +257,7 @@ def _only_evaluates(facts: FileFacts, call: ast.Call) -> bool:
 
 
 def _sounds_like_training(call: ast.Call, name: str, is_known: bool) -> bool:
-    lower = _CAMEL.sub(r"\1_\2", name).lower()
+    lower = _OF_MODELS.sub("", _CAMEL.sub(r"\1_\2", name).lower())
     if not _TRAINS.search(lower) or _TRAINS_NOTHING.search(lower):
         return False
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
