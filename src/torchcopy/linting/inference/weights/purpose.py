@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import arguments, called_name, method_call, names_in, path_of, root_name, strip_calls, walk
 from ..scopes import Scope
+from .keepers import CONTAINERS
 from .kept_states import Kept
 from .places import is_in
 from .training import is_given_back, module_path
@@ -19,6 +20,7 @@ OF_BEFORE = re.compile(
     r"best|init|orig|prev|old|before|back_?up|(^|[._])back(_|$)|snap|start|first|pre_|lowest|(^|[._])opt(imal)?(_|$)"
 )
 _EARLIER = re.compile(rf"{OF_BEFORE.pattern}|saved|kept|last|ckpt|checkpoint")
+_DROPS = ("pop", "popleft", "clear")
 _INFINITE = re.compile(
     r"""^[-+]?((float|torch\.tensor)\()*['"]?[-+]?(\w+\.)?(inf(inity|ty)?|pinf|ninf|maxsize|float_info\.max)['"]?\)*$""",
     re.IGNORECASE,
@@ -45,6 +47,26 @@ def is_copied_next(facts: FileFacts, targets: list[ast.expr]) -> bool:
                     is_same = path is not None and path_of(target) == path_of(given) == path
                     return is_same and called_name(call) == "deepcopy"
     return False
+
+
+def is_only_filled(facts: FileFacts, scope: Scope, name: str) -> bool:
+    """Whether a list of a function is never read: entries are put in and dropped, and nothing else is done."""
+    bound = scope.bindings.get(name, ())
+    if not bound or any(each.how == "parameter" for each in bound) or scope.has(ast.Global, ast.Nonlocal):
+        return False  # an attribute, or a list of the caller
+    named = (each for one in facts.scopes for each in one.nodes(ast.Name) if each.id == name)
+    return all(type(each.ctx) is not ast.Load or _only_fills(facts, each) for each in named)
+
+
+def _only_fills(facts: FileFacts, name: ast.Name) -> bool:
+    above = facts.parent(name)
+    if isinstance(above, ast.Subscript):
+        return type(above.ctx) is not ast.Load
+    if not isinstance(above, ast.Attribute):
+        return False
+    call = facts.parent(above)
+    is_dropped = above.attr in _DROPS and call is not None and isinstance(facts.parent(call), ast.Expr)
+    return is_dropped or above.attr in CONTAINERS
 
 
 def is_replaced(facts: FileFacts, scope: Scope, place: str) -> bool:

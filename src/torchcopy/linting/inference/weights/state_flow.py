@@ -20,7 +20,7 @@ from .keepers import CONTAINERS, kept_by_method, put_in
 from .kept_states import is_copy, kept_in
 from .loads import loaded_by
 from .places import copied_entry, entry_path, is_in, is_same_object
-from .purpose import is_copied_next
+from .purpose import is_copied_next, is_only_filled
 from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_in_last_round, is_of_each_round, is_one_of_each_round
 from .state_uses import StateUses
 from .states import TRAINED, State
@@ -272,7 +272,7 @@ class KeptStates(StateUses):
         return facts
 
     def _moved(self, call: ast.Call, module: str | None, facts: frozenset[State]) -> frozenset[State]:
-        """After `model.cpu()`: what was kept stays on the GPU, if it was there."""
+        """After `model.cpu()` or `model.to("cpu")`: what was kept on a GPU stays there, which the message tells."""
         is_to_host = called_name(call) == "cpu" or any(
             isinstance(each, ast.Constant) and each.value == "cpu" for each in call.args
         )
@@ -296,31 +296,12 @@ class KeptStates(StateUses):
 
     def _collected(self, made: set[State], at: ast.AST, facts: frozenset[State]) -> None:
         """After each round of a training has put its state beside those of the rounds before: all are one."""
-        for each in made if self._is_read({each.place for each in made}) else ():
+        for each in made:
             before = dataclasses.replace(each, is_trained=True)
+            if is_only_filled(self.facts, self.scope, each.place.partition("[")[0]):
+                continue
             if "[*]" not in each.kept.module and before in facts:  # else each round has a model of its own
                 self.found.setdefault(each.kept.taking, (each.kept, at, "kept beside the next one"))
-
-    def _is_read(self, places: set[str]) -> bool:
-        """Whether anything is done with lists but that entries are put in and dropped, as far as they are known."""
-        names = {place.partition("[")[0] for place in places}
-        bound = [each for name in names for each in self.scope.bindings.get(name, ())]
-        if not bound or any(each.how == "parameter" for each in bound) or self.scope.has(ast.Global, ast.Nonlocal):
-            return True  # an attribute, or a list of the caller
-        read = (each for scope in self.facts.scopes for each in scope.nodes(ast.Name) if each.id in names)
-        return any(type(each.ctx) is ast.Load and not self._only_fills(each) for each in read)
-
-    def _only_fills(self, name: ast.Name) -> bool:
-        above = self.facts.parent(name)
-        if isinstance(above, ast.Subscript):
-            return type(above.ctx) is not ast.Load
-        if not isinstance(above, ast.Attribute):
-            return False
-        call = self.facts.parent(above)
-        is_dropped = above.attr in ("pop", "popleft", "clear") and isinstance(
-            self.facts.parent(call or above), ast.Expr
-        )
-        return is_dropped or above.attr in CONTAINERS
 
     def _left_by_function(self, call: ast.Call, facts: frozenset[State]) -> frozenset[State]:
         """After `note_score(progress, model)`, which keeps the state of the one in the other."""
