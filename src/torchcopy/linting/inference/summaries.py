@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _LEFT_OUT = (("init", False), ("kw_only", True))  # `field(init=False)` is no argument of a constructor
 _DEEPEST = 4  # calls of calls
 GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")  # a module does
+_ON_THE_CLASS = ("staticmethod", "classmethod")
 _CALLED = "__call__"
 _BACKWARDS = ("backward", "manual_backward")  # which tell nothing of steps and waits
 _WAITS = ("synchronize", "item", "wait", "barrier")
@@ -79,8 +80,20 @@ def find_named(facts: FileFacts, node: ast.AST) -> Definition | None:
             return _of_the_only_subclass(facts, scope.owner, node.attr) or method
     name = facts.resolve(node)
     if name:
-        return _imported(facts, name)
-    return _of_object(facts, node) if isinstance(node, ast.Attribute) else None
+        return _imported(facts, name) or _of_class(facts, node)
+    if not isinstance(node, ast.Attribute):
+        return None
+    return _of_class(facts, node) or _of_object(facts, node)
+
+
+def _of_class(facts: FileFacts, node: ast.AST) -> Definition | None:
+    """A method that is called on a class itself: a static one, or one that is given the class."""
+    found = find_named(facts, node.value) if isinstance(node, ast.Attribute) else None
+    if found is None or not isinstance(found.scope.node, ast.ClassDef) or not isinstance(node, ast.Attribute):
+        return None
+    method = find_method(found.facts, found.scope, node.attr)
+    made_by = getattr(method.scope.node, "decorator_list", ()) if method is not None else ()
+    return method if any(getattr(each, "id", "") in _ON_THE_CLASS for each in made_by) else None
 
 
 def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
@@ -306,7 +319,8 @@ def _parameter_of(facts: FileFacts, call: ast.Call) -> ast.expr | None:
     if not isinstance(call.func, ast.Attribute):
         return None
     inner, _ = strip_calls(call.func.value, "data", "detach")
-    return call.func.value if facts.kind_of(inner).name == "parameter" else None
+    is_weight = isinstance(inner, ast.Attribute) and inner.attr in ("weight", "bias")
+    return call.func.value if is_weight or facts.kind_of(inner).name == "parameter" else None
 
 
 def _is_made_here(facts: FileFacts, node: ast.expr) -> bool:

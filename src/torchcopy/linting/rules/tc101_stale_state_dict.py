@@ -11,7 +11,7 @@ from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import called_name, method_call
 from ..inference.scopes import Scope
-from ..inference.weights.across_functions import across_functions, flow_of
+from ..inference.weights.across_functions import across_functions, flow_of, kept_for_others
 from ..inference.weights.kept_states import Kept, unwrapped
 from ..inference.weights.state_flow import KeptStates
 from ..inference.weights.states import State, Use
@@ -21,6 +21,7 @@ NEEDS = (
     "state_dict()",
     "state_dict(keep_vars",
     "load_state_dict(",
+    "named_parameters()",
     *(f"{word}(" for word in ("snapshot", "get_weights", "get_params", "get_parameters", "get_state", "backup")),
     *(f"{word}(" for word in ("get_model_params", "get_model_weights", "get_model_state", "save_state")),
 )
@@ -30,6 +31,7 @@ NEEDS = (
 _MEANWHILE = {
     "kept beside the next one": "in each round: all that is kept is the last one",
     "saved by a thread": "while a thread saves them",
+    "kept for others": "before anything reads it as the best one",
 }
 
 
@@ -47,6 +49,8 @@ def check(facts: FileFacts) -> Iterator[Finding]:
     ]  # of what one call gives the model is named
     across = sorted(across_functions(facts, flows), key=lambda each: _order(facts, *each))
     told += [(state.kept, use.node, use.role, use.path) for state, use in across]
+    others = sorted(kept_for_others(facts, flows), key=lambda each: (each.kept.call.lineno, each.kept.module))
+    told += [(each.kept, each.kept.call, "kept for others", facts.source.path) for each in others]
     for one, at, role, path in told:
         kept = _where_it_is_mended(one)
         found.setdefault(kept.call, (kept, at, role, path))
@@ -85,7 +89,7 @@ def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str, ta
             f"the tensors of this state are those of {whose}, which the training changes "
             f"{meanwhile}; clone the values, or keep a `copy.deepcopy`"
         )
-    also = [(f"{role} here", line)] if is_here else []
+    also = [(f"{role} here", line)] if is_here and at is not kept.call else []
     also += [("taken here", each) for each in taken]
     return facts.source.finding(CODE, message, kept.call, fix=_fix(facts, kept), also=also)
 

@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.losses.hot_losses import holders, hot_values, returns_hot
-from ..inference.losses.leaks import is_kept_by_call, is_leak
+from ..inference.losses.leaks import is_kept_by_call, is_leak, is_leak_of_comprehension
 from ..inference.losses.lightning import TRAINING_STEP
 from ..inference.losses.loss_flow import losses_of
+from ..inference.losses.loss_terms import terms
 from ..inference.losses.loss_values import ANY, KeptValue, Part, Value
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
 
 CODE = "TC105"
 _KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
+_SUMS = ("sum", "fsum")
+_TAKE_ALL = (*_SUMS, "list", "tuple", "sorted", "stack", "tensor", "mean", "array")
 _HARMLESS = ("min", "max", "len", "print", "plot", "enumerate")
 NEEDS = ("backward(", "autograd.grad(", ".append(", "+=")
 
@@ -33,16 +36,17 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             return
         is_trained_elsewhere = True  # by a function of another file that returns the loss
     for scope in facts.functions:
+        yield from _kept_by_comprehensions(facts, scope)
         if not scope.body or not _keeps_anything(scope):
             continue
         if is_trained_elsewhere and not scope.has(ast.For, ast.While) and scope.name != TRAINING_STEP:
             continue
         losses = losses_of(facts, scope)
-        if not (losses.kept or any(each.is_named for each in losses.given.values())):
+        if not (losses.kept or losses.given):
             continue
         hot = hot_values(losses)
         reported: set[ast.AST] = set()
-        for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope)):
+        for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope, hot)):
             is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
             if is_hot and kept.statement not in reported and is_leak(facts, scope, losses, kept):
                 reported.add(kept.statement)
@@ -53,10 +57,42 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                 yield _finding(facts, kept, is_whole=is_whole, is_sure=is_sure)
 
 
-def _kept_by_calls(facts: FileFacts, scope: Scope) -> Iterator[KeptValue]:
+def _kept_by_comprehensions(facts: FileFacts, scope: Scope) -> Iterator[Finding]:
+    """What the function of a training step returns, listed or added up: `[step(batch) for batch in loader]`."""
+    written: list[ast.ListComp | ast.GeneratorExp] = [*scope.nodes(ast.ListComp), *scope.nodes(ast.GeneratorExp)]
+    for each in written:
+        above = facts.parent(each)
+        name = called_name(above) if isinstance(above, ast.Call) else ""
+        if isinstance(each, ast.GeneratorExp) and name not in _TAKE_ALL:
+            continue
+        if is_leak_of_comprehension(facts, scope, each):
+            for term in terms(each.elt):
+                call, part = _called(term, each.generators[0])
+                if _from_call(facts, call, part):
+                    values = frozenset({Value("", term, call, part)})
+                    yield _finding(facts, KeptValue(term, each, _list_of(facts, each), name in _SUMS, values))
+
+
+def _called(node: ast.expr, loop: ast.comprehension) -> tuple[ast.expr, Part]:
+    """Which part of which call an expression is: of `step(batch)["loss"]` that one, or what a generator yields."""
+    match node:
+        case ast.Name(id=name) if isinstance(loop.target, ast.Name) and loop.target.id == name:
+            return loop.iter, (ANY,)
+        case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int() | str() as key)):
+            return call, (key,)
+    return node, ()
+
+
+def _list_of(facts: FileFacts, node: ast.expr) -> str:
+    """What a list is called that is written there, if it has a name."""
+    above = facts.parent(node)
+    return (path_of(above.targets[0]) if isinstance(above, ast.Assign) else None) or "a list"
+
+
+def _kept_by_calls(facts: FileFacts, scope: Scope, hot: set[Value]) -> Iterator[KeptValue]:
     """What is given to a meter or tracker of the project that adds it up or lists it."""
     for given in losses_of(facts, scope).given.values():
-        if given.is_named and is_kept_by_call(facts, given):
+        if (given.is_named or given.values & hot) and is_kept_by_call(facts, given):
             keeper = path_of(given.call.func) or called_name(given.call)
             yield KeptValue(given.node, given.call, keeper, False, given.values)
 
@@ -118,14 +154,14 @@ def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
 
 
 def _has_entries(facts: FileFacts, value: Value) -> bool:
-    """Whether a value is a dict, or another object, in which a function of the project returns a loss."""
+    """Whether a value is a dict, a tuple or another object, in which a function of the project returns a loss."""
     if not isinstance(value.source, ast.Call):
         return isinstance(value.source, ast.Dict) and not value.part
     found = facts.definition(value.source.func)
     if found is None or not found.scope.is_function or not found.scope.body:
         return False
     returned = losses_of(found.facts, found.scope).returned
-    return any(part and part[:-1] == value.part and isinstance(part[-1], str) for part, _ in returned)
+    return any(part and part[:-1] == value.part for part, _ in returned)
 
 
 def _finding(facts: FileFacts, kept: KeptValue, *, is_whole: bool = False, is_sure: bool = True) -> Finding:

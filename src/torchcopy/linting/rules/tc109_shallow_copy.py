@@ -15,6 +15,7 @@ from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
 from ..inference.nodes import called_name, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Scope
+from ..inference.weights.kept_states import NAMES_OF_SNAPSHOTS
 from ..inference.weights.things import is_module
 from ..inference.weights.training import module_path, updates, written_module
 
@@ -22,10 +23,6 @@ CODE = "TC109"
 NEEDS = ("copy.copy(", "target", "best_", "parameters()")
 
 _KEPT_MODULE = re.compile(r"(^|_)(best|old|prev|previous|initial|backup|snapshot)(_|$)")
-_KEPT_VALUES = re.compile(
-    r"(^|_)(best|old|prev|previous|initial|init|before|start|anchor|anchors|backup|snapshot|orig|original|saved|last|"
-    r"theta0|reference|stored)(_|$)|_old$|_before$"
-)
 _TARGET = re.compile(r"(^|_)target(_|$)|^target|_target$|_tgt$")
 _SIGNS_OF_TRAINING = ("optimizer", ".step(", ".backward(", "load_state_dict(")
 _LISTS = ("list", "tuple", "dict", "OrderedDict")
@@ -140,10 +137,10 @@ def _shared(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
         if not _KEPT_MODULE.search(_last_name(module)) and is_module(facts, value, module):
             return Shared(place, module, value, f"a second name of `{module}`")
         return None
-    if not _KEPT_VALUES.search(name):
+    if not NAMES_OF_SNAPSHOTS.search(name):
         return None
     owner = _listed_parameters(value)
-    if owner is None or _KEPT_VALUES.search(_last_name(owner)):
+    if owner is None or NAMES_OF_SNAPSHOTS.search(_last_name(owner)):
         return None  # what is kept is the other module
     return Shared(place, owner, value, f"the parameters of `{owner}` themselves")
 

@@ -19,7 +19,7 @@ from ..values.kinds import UNKNOWN, Kind
 from .loss_flow import Losses, losses_of
 from .loss_places import place_of
 from .loss_sources import BACKWARDS
-from .loss_terms import detaches, is_detached_itself, terms
+from .loss_terms import detaches, is_detached_itself, may_be_tensor, summands, terms
 from .loss_values import ANY, LOSS_LIKE, Part, Value, is_loss_like
 
 if TYPE_CHECKING:
@@ -29,9 +29,13 @@ _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
 _DETACHING = ("float", "item", "detach", "tolist", "numpy")  # what a decorator does to a result
 _GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_func|_function)?\d?$|^crit$")
+_SUMMANDS = re.compile(  # by whole words: what is added up to a loss, under a name that says no more
+    r"(^|_)(mse|mae|bce|ce|l[12]|err|error|rec|recon|reconstruction|dice|adv|gp|tv|huber|hinge|triplet|ssim)(_|$)|^l_|^err"
+)
+_COUNTS = re.compile(r"(^|_)(n|num|count|size|len|eps|margin|target|mask|lr|temperature|weight|coef|scale)s?(_|$)")
 _FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
 _IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
-    r"^((?!item|log|dict|stat|val|num|count|acc|total|running)[a-z0-9]+_)*(loss|kl|kld|kl_div|nll|elbo)$"
+    r"^((?!item|log|dict|stat|val|num|count|acc|total|running)[a-z0-9]+_)*(loss|kl|kld|kl_div|nll|elbo)$|^l_[a-z0-9]+$"
 )
 
 
@@ -69,7 +73,7 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
         for each in fresh:
             parts = losses.parts.get(each, set())
             if each not in losses.summed_elsewhere:
-                more |= {part for part in parts - hot if may_hang(losses, part)}
+                more |= {part for part in parts - hot if may_hang(losses, part) or _is_summand(losses, part, each)}
             of_its_name = (one for one in parts if one.place and place_of(each.source) == one.place)
             more |= {one for one in of_its_name if not is_detached(losses, one)}
             more |= {one for one in made_from.get(each, ()) if not is_detached(losses, one, derived=True)}
@@ -149,11 +153,13 @@ def _returns_summand(facts: FileFacts, call: ast.Call, part: Part, of: set[Part]
         return False
     losses = losses_of(found.facts, found.scope)
     differentiated = {each for one, values in losses.returned if one in of for each in values}
-    summands = differentiated | losses.parts_of(differentiated)
+    made_of = differentiated | losses.parts_of(differentiated)
 
     def is_summand(values: frozenset[Value]) -> bool:
         return bool(values) and all(
-            may_hang(losses, each) and bool(summands & {each, *_renamed(losses, each)}) for each in values
+            (may_hang(losses, each) or any(_is_summand(losses, each, one) for one in differentiated))
+            and bool(made_of & {each, *_renamed(losses, each)})
+            for each in values
         )
 
     given = [values for one, values in losses.returned if one == part]
@@ -182,6 +188,8 @@ def _all_values(losses: Losses) -> Iterator[Value]:
         yield from kept.values
     for _, values in losses.returned:
         yield from values
+    for given in losses.given.values():
+        yield from given.values
 
 
 def is_detached(losses: Losses, value: Value, *, derived: bool = False) -> bool:
@@ -211,6 +219,10 @@ def _kind(losses: Losses, value: Value) -> Kind:
 def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     """Whether a summand of a loss hangs on the graph: a weight or a target does not."""
     made_of = losses.parts.get(part, ())
+    if isinstance(part.node, ast.AugAssign):
+        kind = losses.facts.kind_of(part.node.value)
+        if kind.is_tensor and kind.graph is True:  # `penalty += p.norm()`
+            return True
     is_renamed = part.source is None or (made_of and path_of(part.source) is not None)
     if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
         return any(may_hang(losses, each, depth + 1) for each in made_of)
@@ -221,11 +233,25 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
         source = source.body
     made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
     is_named = is_loss_like(part.place) or part in losses.summed or any(map(_is_of_loss, made_by))
+    is_named = is_named or _SUMMANDS.search(part.name.lower().rpartition(".")[2]) is not None
     if not isinstance(source, ast.Call | ast.BinOp | ast.UnaryOp) or not is_named:
         kind = losses.facts.kind_of(part.source)
         return kind.is_tensor and kind.graph is True
     kind = _kind(losses, part)
+    if part in losses.summed and kind.name == "dict":
+        return True
     return not detaches(source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
+
+
+def _is_summand(losses: Losses, part: Value, of: Value) -> bool:
+    """Whether a value is added up to another one, and is itself computed from tensors, whatever it is called."""
+    if not may_be_tensor(part.source) or part.source is None or losses.facts.is_without_graph(part.source):
+        return False
+    if of.source is None or _COUNTS.search(part.place.lower()):
+        return False
+    kind = _kind(losses, part)
+    added = [path_of(each) for each in summands(of.source)]
+    return (not kind.is_known or (kind.is_tensor and kind.graph is not False)) and part.place in added
 
 
 def _is_of_loss(call: ast.Call) -> bool:
@@ -263,6 +289,8 @@ def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
     if found is None or not found.scope.is_function or not found.scope.body:
         return None
     wanted = next((each for each, given in matched_arguments(call, found.scope) if given is node), None)
+    if wanted is None and any(each.value is node and each.arg is not None for each in call.keywords):
+        wanted = found.scope.node.args.kwarg  # type: ignore[union-attr]
     return None if wanted is None else Taken(found.facts, found.scope, Value(wanted.arg, wanted))
 
 
@@ -285,10 +313,15 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: Part, depth: int = 1) ->
     given = [values for one, values in losses.returned if one == part and values]
     if any(all(is_detached(losses, each, derived=True) for each in values) for values in given):
         return False  # a number on the common way, a loss on another one
-    given += [  # of a dict or an object with a loss in it
-        values for one, values in losses.returned if one[:-1] == part and one and isinstance(one[-1], str)
-    ]
-    return any(values & hot for values in given)
+    given += [values for one, values in losses.returned if one[:-1] == part and one]  # with a loss in it
+    return any(values & hot or any(_lists(losses, each, hot) for each in values) for values in given)
+
+
+def _lists(losses: Losses, value: Value, hot: set[Value]) -> bool:
+    """Whether a value is a list, begun in the function, into which hot ones were put."""
+    return isinstance(value.source, ast.List) and any(
+        kept.keeper == value.place and not kept.is_sum and kept.values & hot for kept in losses.kept.values()
+    )
 
 
 def _called(facts: FileFacts, call: ast.Call) -> Definition | None:

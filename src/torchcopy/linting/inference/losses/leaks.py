@@ -7,7 +7,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import Loop, called_name, keyword, names_in, path_of
+from ..nodes import Loop, called_name, keyword, method_call, names_in, path_of, root_name
 from ..scopes import Scope
 from ..summaries import is_optimizer_step
 from ..values.kinds import UNKNOWN
@@ -15,7 +15,7 @@ from .hot_losses import Taken, is_detached, needed_values, taken_by
 from .loss_flow import Losses, losses_of
 from .loss_sources import BACKWARDS, differentiated_attributes
 from .loss_terms import detaches, shown
-from .loss_values import LOSS_LIKE, Given, KeptValue, Value
+from .loss_values import ANY, LOSS_LIKE, Given, KeptValue, Value
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -24,6 +24,7 @@ _DEEPEST = 3  # calls of calls
 _FEW = 20  # graphs that are kept at a time
 _NUMBERS = {"int", "float", "bool", "Number", "floating", "ndarray"}
 _LOADERS = re.compile(r"loader|dataset|batches$|(^|_)(dl|train_data|trainset|data_iter|train_iter)$")
+_ROUNDS = re.compile(r"^t?range\(|\b(data|batch(es)?|samples|iterator|train\w*)\b|\.(split|chunk|batch\w*)\(")
 _FUNCTIONS = re.compile(r"loss|crit|func|(^|_)(fn|f)$")  # what a loop tries, one after the other
 _PARTS = ("model", "net", "optimizer", "task", "task_name", "domain", "modality", "device")
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
@@ -50,7 +51,10 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
         return False
     is_given = given is not None and path_of(kept.node) == given.place
     kind = facts.kind_of(kept.node) if not is_given else UNKNOWN
-    if kind.name in ("number", "ndarray", "text", "list") or (kind.is_tensor and kind.graph is False):
+    is_given_back = any(isinstance(each.source, ast.Call) for each in kept.values)  # a tuple with a loss in it
+    if kind.name in ("number", "ndarray", "text") or (kind.name == "list" and not is_given_back):
+        return False
+    if kind.is_tensor and kind.graph is False:
         return False
     if kept.is_sum and _is_taken_out(scope, root):
         return False
@@ -70,10 +74,22 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
     return repeats(facts, scope, kept, differentiating)
 
 
+def is_leak_of_comprehension(facts: FileFacts, scope: Scope, node: ast.ListComp | ast.GeneratorExp) -> bool:
+    """Whether a comprehension goes through the rounds of a training, and is not itself differentiated."""
+    loop = node.generators[0]
+    if len(node.generators) > 1 or not (_is_over_batches(loop) or _ROUNDS.search(ast.unparse(loop.iter))):
+        return False
+    if facts.is_without_graph(node) or _is_over_models(loop) or "micro" in ast.unparse(loop.iter):
+        return False
+    at = facts.statement_of(node)
+    places = {path_of(each) for each in at.targets} if isinstance(at, ast.Assign) else set()
+    return not places & losses_of(facts, scope).backward_places
+
+
 def is_kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> bool:
-    """Whether a method of the project that is given a loss keeps it, or a sum of them, in its object."""
+    """Whether a function of the project that is given a loss keeps it, or a sum of them, for longer."""
     taken = taken_by(facts, given.call, given.argument) if depth < _DEEPEST else None
-    if taken is None or not taken.scope.self_name or facts.is_without_graph(given.call):
+    if taken is None or facts.is_without_graph(given.call):
         return False
     losses = losses_of(taken.facts, taken.scope)
     known = losses.keeps
@@ -83,12 +99,14 @@ def is_kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> bool:
 
 
 def _keeps(taken: Taken, losses: Losses, depth: int) -> bool:
-    """Whether a method keeps a parameter in an attribute, or gives it to another method that does."""
-    owns = taken.scope.owns
+    """Whether a function keeps a parameter in an attribute or a list of its file, or gives it to one that does."""
+    scope, owns = taken.scope, taken.scope.owns
     kept_here = [
         each
         for each in losses.kept.values()
-        if owns(each.keeper) and taken.value in each.values and not _is_an_option(taken.facts, each.statement)
+        if (owns(_behind(scope, each.keeper)) or is_of_outside(taken.facts, scope, root_name(each.keeper)))
+        and taken.value in each.values
+        and not _is_an_option(taken.facts, each.statement)
     ]
     return any(is_leak(taken.facts, taken.scope, losses, each, given=taken.value) for each in kept_here) or any(
         taken.value in each.values
@@ -158,6 +176,8 @@ def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:
         case ast.Assign(targets=[ast.Subscript(value=of)]) | ast.AugAssign(target=ast.Subscript(value=of)):
             place, scope, kind = path_of(of) or "", facts.scope_of(statement), facts.kind_of(of)
             is_of_another = place.count(".") > int(scope.owns(place))  # may well be an array
+            if facts.is_without_graph(statement) and kind.name not in ("dict", "list"):
+                return True  # only its number goes into a tensor
             is_given = not kind.is_known and [each.how for each in scope.bindings.get(place, ())] == ["parameter"]
             return is_of_another or is_given or kind.name == "ndarray"
     return False
@@ -230,9 +250,12 @@ def repeats(
     Where `differentiating` loops are given, those with a `backward()`, others only go through the parts of a loss.
     """
     root = kept.keeper.partition("[")[0]
+    root = _behind(scope, root)
     if scope.owns(root):
         return not _is_begun_with_each_backward(facts, scope, root)
-    name = root.partition(".")[0]
+    name = root_name(root)
+    if is_of_outside(facts, scope, name) and not facts.loops(kept.statement):
+        return not _is_differentiated_somewhere(facts, root)
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
     if is_by_call and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
         return True  # a meter that the caller has, for many calls
@@ -251,12 +274,54 @@ def repeats(
         for loop in facts.loops(kept.statement)
         if not _is_left_in_its_first_round(loop)
         and not _is_over_models(loop)
-        and not _is_over_losses(loop, kept.node)
+        and not _is_over_losses(loop, kept)
         and (not differentiating or loop in differentiating)
         and not _is_over_few(loop, only_constants=is_loss)
         and not _is_within_a_batch(facts, begins, kept.statement, loop)
     ]
     return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in loops)
+
+
+def _behind(scope: Scope, place: str) -> str:
+    """What a name is an entry of: `history` for `row`, where `row = history[epoch]` or `history.setdefault(…)`."""
+    for _ in range(_DEEPEST):
+        bound = scope.bindings.get(place, [])
+        value = bound[0].value if len(bound) == 1 and bound[0].how == "value" else None
+        of = method_call(value, "setdefault", "get")
+        of = value.value if isinstance(value, ast.Subscript) else of
+        path = path_of(of)
+        if path is None:
+            return place
+        place = path.partition("[")[0]
+    return place
+
+
+def is_of_outside(facts: FileFacts, scope: Scope, name: str) -> bool:
+    """Whether a function keeps something in a list or number of its file, or of the function around it."""
+    if not scope.is_function or (name in scope.bindings and not _is_declared_outside(scope, name)):
+        return False
+    at = scope.parent
+    while at is not None and (isinstance(at.node, ast.ClassDef) or name not in at.bindings):
+        at = at.parent
+    bound = at.bindings[name] if at is not None else []
+    return bool(bound) and all(
+        each.how in ("value", "augmented") and not (at is not facts.module and facts.loops(each.node))
+        for each in bound
+    )
+
+
+def _is_declared_outside(scope: Scope, name: str) -> bool:
+    """Whether a function adds to a name of the file, or of the function around, and does not begin it anew."""
+    declared: list[ast.Global | ast.Nonlocal] = [*scope.nodes(ast.Global), *scope.nodes(ast.Nonlocal)]
+    if not any(name in each.names for each in declared):
+        return False
+    return all(each.how == "augmented" or _reads(each.value, name) for each in scope.bindings[name])
+
+
+def _is_differentiated_somewhere(facts: FileFacts, place: str) -> bool:
+    """Whether some function of the file calls `backward()` on what is kept in a place."""
+    calls = (call for name in BACKWARDS for call in facts.calls_by_name.get(name, ()))
+    return any(path_of(each) == place for call in calls for each in ast.walk(call))
 
 
 def _is_begun_with_each_backward(facts: FileFacts, scope: Scope, root: str) -> bool:
@@ -291,10 +356,15 @@ def _stepping_with(scope: Scope, name: str) -> tuple[Scope, ast.Call] | None:
     return None
 
 
-def _is_over_losses(loop: Loop, kept: ast.expr) -> bool:
-    """Whether a loop goes through losses, of which what is kept is one: `for loss in losses: total += loss`."""
+def _is_over_losses(loop: Loop, kept: KeptValue) -> bool:
+    """Whether a loop goes through losses, of which what is kept is one: `for loss in losses: total += loss`.
+
+    One over a generator of the project, which trains, is a loop of its own.
+    """
     names = {each.id for each in names_in(loop.target)} if isinstance(loop, ast.For) else set()
-    return isinstance(kept, ast.Name) and kept.id in names
+    inside = [*ast.walk(loop.iter)] if isinstance(loop, ast.For) else []
+    is_yielded = any(each.part[:1] == (ANY,) and each.source in inside for each in kept.values)
+    return isinstance(kept.node, ast.Name) and kept.node.id in names and not is_yielded
 
 
 def _is_over_few(loop: Loop, *, only_constants: bool) -> bool:
@@ -319,17 +389,17 @@ def _steps(facts: FileFacts, loop: Loop) -> bool:
     return any(isinstance(each, ast.Call) and is_optimizer_step(facts, each) for each in ast.walk(loop))
 
 
-def _is_over_batches(loop: Loop) -> bool:
+def _is_over_batches(loop: Loop | ast.comprehension) -> bool:
     """Whether a loop goes through a data loader, as its name tells."""
-    if not isinstance(loop, ast.For):
+    if not isinstance(loop, ast.For | ast.comprehension):
         return False
     named = (each for each in ast.walk(loop.iter) if isinstance(each, ast.Name | ast.Attribute))
     return any(_LOADERS.search((each.id if isinstance(each, ast.Name) else each.attr).lower()) for each in named)
 
 
-def _is_over_models(loop: Loop) -> bool:
+def _is_over_models(loop: Loop | ast.comprehension) -> bool:
     """Whether a loop goes over models, tasks or devices, each with one step or a part of one."""
-    if not isinstance(loop, ast.For):
+    if not isinstance(loop, ast.For | ast.comprehension):
         return False
     names = [each.id for each in names_in(loop.target)]
     if any(each in _PARTS for each in names):

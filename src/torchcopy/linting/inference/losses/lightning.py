@@ -19,7 +19,7 @@ def is_training_step(facts: FileFacts, scope: Scope) -> bool:
     owner = scope.owner
     if scope.name != TRAINING_STEP or owner is None or not isinstance(owner.node, ast.ClassDef):
         return False
-    if "automatic_optimization" in facts.source.text:
+    if any(each in facts.source.text for each in ("automatic_optimization", "manual_backward(")):
         return False
     if any(_is_lightning(facts, each) for each in owner.node.bases):
         return True

@@ -9,6 +9,7 @@ import ast
 import dataclasses
 import functools
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
@@ -20,7 +21,7 @@ from .loss_containers import replaced_in
 from .loss_places import is_of_before, list_of, place_of
 from .loss_sources import BACKWARDS, LossSources
 from .loss_terms import entries_of, shown, terms
-from .loss_values import LOSS_LIKE, Given, KeptValue, Part, Value, is_loss_like, key_in
+from .loss_values import ANY, LOSS_LIKE, Given, KeptValue, Part, Value, is_loss_like, key_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -29,6 +30,7 @@ _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd opt
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft", "insert")
 _LOOPS_OF_LIGHTNING = re.compile(r"trainer\.\w+_loop\.")
+_TO_TEXT = ("str", "repr", "format", "zfill")  # of the number of a round
 _TAKES_OLDEST = ("pop", "popleft")
 _CONCATENATES = ("cat", "concat", "concatenate", "hstack", "vstack", "stack")
 
@@ -66,7 +68,8 @@ class Losses(LossSources):
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     if isinstance(target, ast.Subscript) and self._is_slot_of_a_round(target):
-                        self._keep(value, node, place_of(target.value) or "", False, facts)
+                        for kept in shown(value) if isinstance(value, ast.Dict | ast.Tuple | ast.List) else [value]:
+                            self._keep(kept, node, place_of(target.value) or "", False, facts)
                     facts = self._bound(target, value, node, facts)
             case ast.AnnAssign(target=target, value=value) if value is not None:
                 facts = self._bound(target, value, node, facts)
@@ -76,6 +79,8 @@ class Losses(LossSources):
                 facts = self._rebound(place_of(of), None, facts)
             case ast.Return(value=value) if value is not None:
                 self._return(value, (), facts)
+            case ast.Expr(value=ast.Yield(value=value)) if value is not None:
+                self._return(value, (ANY,), facts)
             case ast.withitem(context_expr=ast.Call() as scaled, optional_vars=ast.Name() as target) if (
                 called_name(scaled) in _SCALES and scaled.args
             ):
@@ -119,6 +124,8 @@ class Losses(LossSources):
             for known in facts:
                 if (at := key_in(known.place, value.id)) is not None:
                     inside.setdefault(at, set()).add(known)
+                elif known.place.startswith(f"{value.id}["):
+                    inside.setdefault(ANY, set()).add(known)  # under a name
             self.returned += [((*part, at), frozenset(values)) for at, values in inside.items()]
 
     def _call(self, call: ast.Call, facts: frozenset[Value]) -> None:
@@ -136,9 +143,28 @@ class Losses(LossSources):
             keeper = list_of(call.func.value)  # type: ignore[attr-defined]
             for kept in shown(call.args[-1]) if keeper is not None else ():
                 self._keep(kept, call, keeper or "", False, facts)
-        elif isinstance(call.func, ast.Name | ast.Attribute):
-            for each in arguments(call):
-                self._give(each, call, facts)
+                for inside in self.held_by_object(kept):
+                    self._keep(inside, call, keeper or "", False, facts)
+        elif name == "update" and (keeper := place_of(getattr(call.func, "value", None))) is not None:
+            for inside in self._put_under_rounds(call):
+                self._keep(inside, call, keeper, False, facts)
+            self._give_all(call, facts)
+        else:
+            self._give_all(call, facts)
+
+    def _give_all(self, call: ast.Call, facts: frozenset[Value]) -> None:
+        for each in arguments(call) if isinstance(call.func, ast.Name | ast.Attribute) else ():
+            self._give(each, call, facts)
+
+    def _put_under_rounds(self, call: ast.Call) -> Iterator[ast.expr]:
+        """What each round puts into a dict under its own number: of `history.update({step: loss})`."""
+        for given in call.args:
+            if isinstance(given, ast.Dict):
+                yield from (
+                    value
+                    for key, value in zip(given.keys, given.values, strict=True)
+                    if key is not None and self._is_of_a_round(key)
+                )
 
     def _is_put_in_list(self, call: ast.Call) -> bool:
         """Whether a call is `losses.append(loss)` or the like, not a method of that name of a class."""
@@ -162,7 +188,7 @@ class Losses(LossSources):
             places = {place: term for term in terms(node) if (place := path_of(term)) is not None}
             values = frozenset(value for term in places.values() for value in self.values(term, facts))
             is_named = node in of_losses or any(LOSS_LIKE.search(place.lower()) for place in places)
-            if values and (is_named or any(isinstance(each.node, ast.arg) for each in values)):
+            if values:
                 before = self.given.get(node)
                 known = before.values if before else frozenset()
                 self.given[node] = Given(node, argument, call, values | known, is_named)
@@ -181,7 +207,11 @@ class Losses(LossSources):
             of = of.args[0] if of.args else None
         if of is None or differentiates_itself(self.facts, of):
             return
+        if isinstance(of, ast.List | ast.Tuple):  # `torch.autograd.backward([a, b])`
+            self.backwards.update(value for one in of.elts for value in self.values(one, facts))
         self.backward_loops.update(self.facts.loops(call))
+        if isinstance(of, ast.Subscript) and isinstance(of.slice, ast.UnaryOp):
+            self.backwards |= self.values(of.value, facts)  # `losses[-1].backward()`: of all that a call gave
         for each in ast.walk(of):
             if (path := path_of(each)) is not None:
                 self.backward_places.add(path)
@@ -264,21 +294,31 @@ class Losses(LossSources):
                             self._keep(each, at, place, False, facts)
                     elif not is_of_before(other, place):
                         self._keep(other, at, place, True, facts)
-        if isinstance(value, ast.Call) and called_name(value) in _CONCATENATES and value.args:
-            joined = shown(value.args[0])  # `losses = torch.cat([losses, loss.view(1)])`
-            if any(is_of_before(each, place) for each in joined) and not self.facts.is_without_graph(at):
-                for each in joined:
-                    self._keep(each, at, place, False, frozenset(one for one in facts if one.place != place))
+        joined = _joined(value)
+        if any(is_of_before(each, place) for each in joined) and not self.facts.is_without_graph(at):
+            others = frozenset(one for one in facts if one.place != place)
+            for each in joined:
+                self._keep(each, at, place, isinstance(value, ast.Call) and called_name(value) == "sum", others)
+        if isinstance(value, ast.DictComp):  # `totals = {k: totals[k] + v for k, v in losses.items()}`
+            entry = f"{place}[{ast.unparse(value.key)}]"
+            for term in terms(value.value):
+                if any(is_of_before(each, entry) for each in terms(value.value)) and not is_of_before(term, entry):
+                    self._keep(term, at, place, True, facts)
 
     def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:
         """Whether each round of a loop writes another slot: `losses[step] = loss`."""
-        key, loops = target.slice, self.facts.loops(target)
-        if not isinstance(key, ast.Name | ast.BinOp) or not loops or not isinstance(loops[0], ast.For):
+        return self._is_of_a_round(target.slice) and place_of(target.value) is not None
+
+    def _is_of_a_round(self, key: ast.expr) -> bool:
+        """Whether a key is another one in each round of a loop."""
+        loops = self.facts.loops(key)
+        if not isinstance(key, ast.Name | ast.BinOp | ast.Tuple) or not loops:
             return False
-        if method_call(loops[0].iter, "items", "keys") is not None:
+        if (
+            isinstance(loops[0], ast.For) and method_call(loops[0].iter, "items", "keys") is not None
+        ) or _is_a_name(key):
             return False  # an entry for each loss, not for each round
-        counters = {each.id for loop in loops if isinstance(loop, ast.For) for each in names_in(loop.target)}
-        return any(each.id in counters for each in names_in(key)) and place_of(target.value) is not None
+        return any(each.id in _counters(loops) for each in names_in(key))
 
     def _augmented(
         self, target: ast.expr, value: ast.expr, op: ast.operator, at: ast.AST, facts: frozenset[Value]
@@ -288,7 +328,7 @@ class Losses(LossSources):
             return facts
         if isinstance(op, ast.Add | ast.Sub):
             if isinstance(value, ast.List | ast.Tuple):
-                for each in value.elts:
+                for each in shown(value):
                     self._keep(each, at, place, False, facts)
             else:
                 for term in terms(value):
@@ -330,12 +370,52 @@ class Losses(LossSources):
         return bool(self.backwards) or any(each.is_named for each in self.given.values())
 
 
+def _counters(loops: list[Loop]) -> set[str]:
+    """The names that loops count by: those that they bind, or add to in each round of a `while`."""
+    found = {each.id for loop in loops if isinstance(loop, ast.For) for each in names_in(loop.target)}
+    for loop in loops:
+        for at in loop.body if isinstance(loop, ast.While) else ():
+            if (
+                isinstance(at, ast.AugAssign)
+                and isinstance(at.value, ast.Constant)
+                and isinstance(at.target, ast.Name)
+            ):
+                found.add(at.target.id)
+    return found
+
+
+def _is_a_name(key: ast.expr) -> bool:
+    """Whether a key is put together as a name is: `"loss_" + mode`."""
+    parts = [*ast.walk(key)]
+    is_text = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in parts)
+    return is_text and not any(isinstance(each, ast.Call) and called_name(each) in _TO_TEXT for each in parts)
+
+
+def _joined(value: ast.expr) -> list[ast.expr]:
+    """What is joined to one: of `torch.cat([losses, loss.view(1)])`, `sum([total, loss])`, `[*losses, loss]`."""
+    if isinstance(value, ast.Call) and called_name(value) in _CONCATENATES and value.args:
+        return shown(value.args[0])
+    match value:
+        case ast.Call(func=ast.Name(id="sum"), args=[ast.List(elts=joined) | ast.Tuple(elts=joined)]):
+            return joined
+        case ast.List(elts=joined) | ast.Tuple(elts=joined) if any(isinstance(e, ast.Starred) for e in joined):
+            return [each.value if isinstance(each, ast.Starred) else each for each in joined]
+    return []
+
+
+def _by_any_name(scope: Scope) -> list[ast.arg]:
+    """The dict in which a function takes keywords of any name."""
+    taken = getattr(getattr(scope.node, "args", None), "kwarg", None)
+    return [] if taken is None else [taken]
+
+
 def losses_of(facts: FileFacts, scope: Scope) -> Losses:
     """The losses of a function, worked out once."""
     known = facts.losses
     if scope not in known:
         losses = known[scope] = Losses(facts, scope)
-        losses.run(scope.body, frozenset(Value(each.arg, each) for each in scope.parameters))
+        given = [*scope.parameters, *_by_any_name(scope)]
+        losses.run(scope.body, frozenset(Value(each.arg, each) for each in given))
         if is_training_step(facts, scope):
             losses.differentiate_returned({(), ("loss",)})
         elif any(scope.owns(each.keeper) for each in losses.kept.values()) and not losses.backwards:

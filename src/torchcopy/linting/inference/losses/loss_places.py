@@ -12,6 +12,8 @@ def place_of(node: ast.AST | None) -> str | None:
     path = path_of(node)
     if path is None and isinstance(node, ast.Subscript):
         of, key = place_of(node.value), path_of(node.slice)
+        if isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.operand, ast.Constant):
+            key = ast.unparse(node.slice)  # `log[-1]`
         return None if of is None or key is None else f"{of}[{key}]"
     return path
 

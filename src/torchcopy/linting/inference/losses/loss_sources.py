@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..flow import Flow
 from ..nodes import arguments, called_name, method_call, path_of
 from ..scopes import Scope
-from ..summaries import fields_of
+from ..summaries import fields_of, find_method
 from ..values.elements import container_of
 from .loss_places import place_of
 from .loss_terms import detaches, entries_of, summed_dict, terms
@@ -62,6 +62,8 @@ class LossSources(Flow[Value]):
             elif isinstance(term, ast.Call):
                 entry = self.part_of_call("", term, term, facts)
                 found.add(entry or Value("", term, term))
+            if not found and isinstance(term, ast.Subscript) and self.facts.kind_of(term.value).is_tensor:
+                found |= self.values(term.value, facts)  # `per_item[mask]`
             match term:
                 case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int() | str() as key)):
                     found.add(Value("", term, call, (key,)))  # `step(batch)["loss"]`
@@ -100,6 +102,24 @@ class LossSources(Flow[Value]):
             found = self.facts.definition(value.func)
             yield from zip(fields_of(found) if found is not None else [], value.args, strict=False)
 
+    def held_by_object(self, call: ast.expr) -> Iterator[ast.expr]:
+        """What an object of a class of the project keeps of what it is made with: `loss` of `Round(step, loss)`."""
+        found = self.facts.definition(call.func) if isinstance(call, ast.Call) else None
+        if found is None or not isinstance(found.scope.node, ast.ClassDef) or not isinstance(call, ast.Call):
+            return
+        by_name = {each.arg: each.value for each in call.keywords if each.arg is not None}
+        made_by = find_method(found.facts, found.scope, "__init__")
+        if made_by is None:
+            fields = fields_of(found) if find_method(found.facts, found.scope, "__post_init__") is None else []
+            yield from (by_name | dict(zip(fields, call.args, strict=False))).values() if fields else ()
+            return
+        by_name |= zip((each.arg for each in made_by.scope.parameters[1:]), call.args, strict=False)
+        own = made_by.scope.self_name
+        for at in made_by.scope.nodes(ast.Assign):
+            is_kept = any(isinstance(each, ast.Attribute) and path_of(each.value) == own for each in at.targets)
+            if is_kept and isinstance(at.value, ast.Name) and at.value.id in by_name:
+                yield by_name[at.value.id]
+
     def part_of_call(self, place: str, at: ast.AST, value: ast.expr, facts: frozenset[Value]) -> Value | None:
         """`found[0]`, `found["loss"]` or `found.loss`, where `found` is what a call gave, or a part of it."""
         of: ast.expr
@@ -137,6 +157,12 @@ class LossSources(Flow[Value]):
             of = term.value
         elif isinstance(term, ast.Name) and not any(each.place == term.id for each in facts):
             of = container_of(self.facts, term)
+        if isinstance(of, ast.Tuple | ast.List) and len(of.elts) <= _MOST_GIVEN:  # `in zip(names, (ce, kl))`
+            return {each for one in of.elts for each in self.values(one, facts)}
+        if of is None and isinstance(term, ast.Name) and (beside := [*_in_pairs(self.facts, term)]):
+            return {each for one in beside for each in self.values(one, facts)}
+        if isinstance(term, ast.Name) and (yielded := self._yielded(term, of)) is not None:
+            return {yielded}
         name = path_of(of)
         found = {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
         if isinstance(term, ast.Subscript) and isinstance(term.slice, ast.Name) and name is not None:
@@ -157,6 +183,19 @@ class LossSources(Flow[Value]):
             found |= {each for each in facts if each.place.startswith(f"{name}[")}
         return found
 
+    def _yielded(self, name: ast.Name, of: ast.expr | None) -> Value | None:
+        """What a generator of the project yields to a loop: `for step, loss in steps(model, loader)`."""
+        index = -1
+        if of is None:
+            bound = [each for each in self.facts.bindings(name) if each.how == "element"]
+            of, index = (bound[0].value, bound[0].index) if len(bound) == 1 else (None, -1)
+        if not isinstance(of, ast.Call):
+            return None
+        made_by = self.facts.definition(of.func)
+        if made_by is None or not made_by.scope.has(ast.Yield):
+            return None
+        return Value("", of, of, (ANY,) if index < 0 else (ANY, index))
+
     def parts_of(self, values: Iterable[Value]) -> set[Value]:
         """All that some values were made of, and what that was made of."""
         found: set[Value] = set()
@@ -170,6 +209,15 @@ class LossSources(Flow[Value]):
     def is_differentiated(self, place: str) -> bool:
         """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
         return place in differentiated_attributes(self.facts, self.scope)
+
+
+def _in_pairs(facts: FileFacts, name: ast.Name) -> Iterator[ast.expr]:
+    """What a name may be in a loop over pairs that are written there: `for key, loss in [("ce", ce), …]`."""
+    for bound in facts.bindings(name):
+        if bound.how == "element" and bound.index >= 0 and isinstance(bound.value, ast.List | ast.Tuple):
+            for each in bound.value.elts[:_MOST_GIVEN]:
+                if isinstance(each, ast.Tuple) and bound.index < len(each.elts):
+                    yield each.elts[bound.index]
 
 
 def _first_parts(value: ast.expr, facts: frozenset[Value]) -> Iterator[Value]:

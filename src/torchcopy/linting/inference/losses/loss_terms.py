@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ..nodes import called_name, method_call
 
 _LIKE_ITSELF = frozenset(
     "mean sum clone to cpu cuda float double half view reshape squeeze unsqueeze abs sqrt log exp div mul add sub "
-    "contiguous flatten clamp".split()
+    "contiguous flatten clamp max min amax amin median neg square pow".split()
 )
 _OF_TENSORS = frozenset("mean sum clamp abs add sub mul div sqrt log exp".split())
+_WEIGHT = re.compile(
+    r"^(w|lam|lmbda|c|k|mu|nu|tau|eta|eps|n|lr)\d*$|weight|coef|alpha|beta|gamma|lambda|scale|factor|^w_|_w$|^lam_"
+)
+_SORTS = ("topk", "sort", "max", "min", "kthvalue")
 _JOINS = ("stack", "cat")
 _LEAVES_GRAPH = ("detach", "item", "data", "numpy", "tolist")
 _MOST_TERMS = 50  # nested operators: what has more is no loss
@@ -44,6 +49,10 @@ def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
                         yield from terms(each, depth)
                 return
             yield from terms(of, depth)
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(value=of, attr=name)), attr="values") if (
+            name in _SORTS
+        ):
+            yield from terms(of, depth)
         case ast.Subscript(value=of, slice=ast.Constant(value=None)):  # `loss[None]`
             yield from terms(of, depth)
         case ast.Subscript(value=ast.Call() as of) if called_name(of) in _JOINS:  # `torch.stack((a, b))[chosen]`
@@ -51,10 +60,56 @@ def terms(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
         case ast.Call(args=[ast.Tuple(elts=joined) | ast.List(elts=joined), *_]) if called_name(node) in _JOINS:
             for each in [one for one in joined if not detaches(one)] or joined:
                 yield from terms(each, depth)
+        case ast.Call(args=[ast.Name() as joined_list, *_]) if called_name(node) in _JOINS:
+            yield joined_list
         case ast.Constant():
             return
         case _:
             yield node
+
+
+def summands(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
+    """What is added up to a loss, without its weights: `a` and `b` of `a - 0.5 * b.mean()`."""
+    depth += 1
+    match node:
+        case _ if depth > _MOST_TERMS:
+            return
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            yield from summands(left, depth)
+            yield from summands(right, depth)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            is_weight = [_is_weight(left, right), _is_weight(right, left)]
+            if not all(is_weight):
+                yield from summands(right if is_weight[0] else left, depth)
+        case ast.BinOp(left=left, op=ast.Div()):
+            yield from summands(left, depth)
+        case ast.UnaryOp(operand=operand):
+            yield from summands(operand, depth)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="add"), args=[left, right]):
+            yield from summands(left, depth)
+            yield from summands(right, depth)
+        case ast.Call(func=ast.Attribute(value=ast.BinOp() as of, attr=name)) if name in _LIKE_ITSELF:
+            yield from summands(of, depth)
+        case _:
+            yield node
+
+
+def _is_weight(node: ast.expr, other: ast.expr) -> bool:
+    """Whether one side of a product is the weight, and not the loss: a number, an option, a name beside a call."""
+    if isinstance(node, ast.Constant | ast.Attribute | ast.Subscript):
+        return True
+    if not isinstance(node, ast.Name):
+        return isinstance(node, ast.BinOp) and all(
+            map(_is_weight, (node.left, node.right), (node.right, node.left))
+        )
+    return _WEIGHT.search(node.id.lower()) is not None or isinstance(other, ast.Call | ast.BinOp | ast.UnaryOp)
+
+
+def may_be_tensor(node: ast.expr | None) -> bool:
+    """Whether a value is what a call gives, or computed from such, and is not detached."""
+    while isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Call | ast.BinOp) and not detaches(node)
 
 
 def _counts(node: ast.expr) -> bool:
@@ -93,7 +148,8 @@ def shown(node: ast.expr) -> list[ast.expr]:
     """What is kept of what is appended: the entries of a tuple or dict that is written there."""
     match node:
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            return elements
+            inside = (shown(each) if isinstance(each, ast.Tuple | ast.List) else [each] for each in elements)
+            return [one for each in inside for one in each]
         case ast.Dict(values=values):
             return values
         case ast.BinOp() | ast.Call():  # also `[loss, penalty] + [v for v in values]`
@@ -108,11 +164,17 @@ def summed_dict(node: ast.expr) -> ast.expr | None:
             if isinstance(given, ast.Call) and called_name(given) in ("list", "tuple") and given.args:
                 given = given.args[0]
             if isinstance(given, ast.GeneratorExp | ast.ListComp) and len(given.generators) == 1:
-                loop = given.generators[0]
-                if isinstance(given.elt, ast.Subscript) and isinstance(given.elt.slice, ast.Name):
-                    return given.elt.value  # `sum(losses[name] for name in names)`
-                if isinstance(given.elt, ast.Name) and isinstance(loop.target, ast.Name):
-                    given = loop.iter if given.elt.id == loop.target.id else given
+                loop, added = given.generators[0], given.elt
+                if isinstance(added, ast.Subscript) and isinstance(added.slice, ast.Name):
+                    return added.value  # `sum(losses[name] for name in names)`
+                if isinstance(added, ast.Name) and isinstance(loop.target, ast.Name):
+                    given = loop.iter if added.id == loop.target.id else given
+                weighed = method_call(loop.iter, "items")  # `sum(weights[k] * v for k, v in losses.items())`
+                if weighed is not None and isinstance(loop.target, ast.Tuple):
+                    last = loop.target.elts[-1]
+                    inside = [each.id for each in summands(added) if isinstance(each, ast.Name)]
+                    if isinstance(last, ast.Name) and last.id in inside:
+                        return weighed
             return method_call(given, "values")
     return None
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__init__|__enter__")
+_OF_A_ROUND = re.compile(r"^on_\w*(epoch|valid\w*|eval\w*)_end$|^after_(epoch|valid\w*|eval\w*)$")
+_BEST_STATE = re.compile(r"best$|best_?(model|net)?_?(state|weight|param|wts|sd|dict|model|ckpt|checkpoint)")
+_OF_EARLIER = re.compile(r"best|last|prev|old|good|before|back_?up|snapshot|initial|earlier")
+_STOPPERS = re.compile(r"earl|best")
 _PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__exit__")
 
 
@@ -53,6 +57,37 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
                 )
             elif _is_left_in_given_object(keeper, state):
                 yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
+
+
+def kept_for_others(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterator[State]:
+    """Each state that is left, when there is a better one, in an attribute that is named as the best, for others.
+
+    Nothing in the file reads that attribute, but tests whether there is one.
+    """
+    for keeper, flow in flows.items():
+        is_of_round = _is_of_a_round(keeper) or _OF_A_ROUND.search(keeper.name) is not None
+        for state in flow.at_exit:
+            attribute = re.split(r"[\[]", state.place, maxsplit=1)[0].rpartition(".")[2]
+            if "." not in state.place or not _BEST_STATE.search(attribute.lower()):
+                continue
+            if state.kept.is_returned or not (state.is_trained or is_of_round):
+                continue
+            stored = [
+                each
+                for each in keeper.nodes(ast.Attribute)
+                if each.attr == attribute and type(each.ctx) is ast.Store
+            ]
+            is_at_times = all(any(isinstance(one, ast.If) for one in facts.above(each)) for each in stored)
+            if stored and is_at_times and not _is_read(facts, attribute):
+                yield state
+
+
+def _is_read(facts: FileFacts, attribute: str) -> bool:
+    """Whether an attribute of this name is read anywhere in the file, other than to see whether it is there."""
+    named = (each for scope in facts.scopes for each in scope.nodes(ast.Attribute) if each.attr == attribute)
+    return f'"{attribute}"' in facts.source.text or any(
+        type(each.ctx) is ast.Load and not isinstance(facts.parent(each), ast.Compare) for each in named
+    )
 
 
 def _inherited(facts: FileFacts, keeper: Scope, attribute: str) -> dict[Scope, KeptStates]:
@@ -104,7 +139,8 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
     attribute = _attribute_of(state.place, keeper.self_name)
     if keeper.owner is None or not attribute:
         return False
-    if state.kept.is_returned and "[*]" not in state.place and not state.is_trained:
+    is_plain = "[*]" not in state.place and not _OF_EARLIER.search(attribute.lower())
+    if state.kept.is_returned and is_plain and not state.is_trained:
         return False  # such a method is asked at the end too
     module = state.kept.module
     if module in flows[keeper].rebound and not module.startswith(f"{keeper.self_name}."):
@@ -150,15 +186,41 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
         return False
     if not use.is_with_module:
         stale = flow.stale_at_call.get(user.name, ())
-        is_at_once = (user.name in flow.called or user is keeper) and state not in stale
-        is_older = "best" in use.place or ("[*]" in state.place and (state.is_trained or _is_of_a_round(keeper)))
+        is_of_each_round = "[*]" in state.place and _is_of_a_round(keeper)
+        is_at_once = (user.name in flow.called or (user is keeper and not is_of_each_round)) and state not in stale
+        is_older = "best" in state.place or is_of_each_round or ("[*]" in state.place and state.is_trained)
+        is_older = is_older or (use.role == "saved" and _is_of_stopper(keeper, user))
         return is_older and not is_at_once
-    if use.since_made is not None and keeper.name not in use.since_made:
-        return "[*]" in state.place and _is_put_back(keeper, user, use)  # else the user has made the module anew
-    if user is keeper and not is_at_times(facts, state.kept.call, use.node):
+    if use.since_made is not None and keeper.name not in use.since_made:  # the user has made the module anew
+        if "[*]" in state.place:
+            return _is_put_back(keeper, user, use)
+        return _is_kept_as_best(facts, keeper, state) and user.owner is not keeper.owner
+    if user is keeper and "[*]" not in state.place and not is_at_times(facts, state.kept.call, use.node):
         return False  # it is kept anew before each use
     loads_whole = "." not in use.module and state.kept.is_returned  # `self.load_state_dict(…)` loads `self.model`
     return _is_same_module(state, use, keeper) or (loads_whole and state.kept.module.startswith(f"{use.module}."))
+
+
+def _is_of_stopper(keeper: Scope, user: Scope) -> bool:
+    """Whether one method of an object that waits for the best round keeps, and another saves, not right after."""
+    owner = keeper.owner
+    if owner is None or user is keeper or not _STOPPERS.search(owner.name.lower()):
+        return False
+    blocks = (
+        block
+        for method in owner.inner
+        for node in ast.walk(method.node)
+        for block in (getattr(node, "body", None), getattr(node, "orelse", None))
+        if isinstance(block, list)
+    )
+    return not any({keeper.name, user.name} <= {*_called_in(block)} for block in blocks)
+
+
+def _called_in(block: list[ast.stmt]) -> Iterator[str]:
+    """The names of what the statements of a block call."""
+    yield from (
+        called_name(each.value) for each in block if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)
+    )
 
 
 def _calls(facts: FileFacts, user: Scope, keeper: Scope) -> bool:
@@ -169,10 +231,25 @@ def _calls(facts: FileFacts, user: Scope, keeper: Scope) -> bool:
 
 
 def _is_made_of(facts: FileFacts, user: Scope, place: str, owner: Scope | None) -> bool:
-    """Whether what a function has in a place was made by calling a class of the file."""
-    made = [each.value for each in facts.bindings_of_path(user, place)]
-    found = [facts.definition(each.func) for each in made if isinstance(each, ast.Call)]
-    return any(each is not None and each.scope is owner for each in found)
+    """Whether what a function has in a place was made by calling a class of the file, or is annotated so."""
+    bound = facts.bindings_of_path(user, place)
+    found = [facts.definition(each.value.func) for each in bound if isinstance(each.value, ast.Call)]
+    if any(each is not None and each.scope is owner for each in found):
+        return True
+    told = [each.annotation for each in user.parameters if each.arg == place]
+    return owner is not None and len(bound) == 1 and any(_is_named(each, owner.name) for each in told)
+
+
+def _is_named(annotation: ast.expr | None, name: str) -> bool:
+    """Whether an annotation is the name of a class, maybe as text or with `| None`."""
+    return annotation is not None and name in re.findall(r"\w+", ast.unparse(annotation))
+
+
+def _is_kept_as_best(facts: FileFacts, keeper: Scope, state: State) -> bool:
+    """Whether a state is kept at times only, where a name tells that it is the best one."""
+    owner = keeper.owner.name if keeper.owner is not None else ""
+    is_named = re.search(r"best|earl|improve", f"{owner} {keeper.name} {state.place}".lower()) is not None
+    return is_named and _is_in_the_midst(facts, state)
 
 
 def _outer_scope(keeper: Scope, state: State) -> Scope | None:

@@ -29,6 +29,11 @@ _VIEWS = ("numpy.asarray", "numpy.float32", "torch.as_tensor", "torch.from_numpy
 _MOVES = re.compile(r"^_*(move_)?(to|cpu|to_cpu|to_device|move)(_recursive(ly)?)?$")
 _MAPS = ("tree_map", "tree_map_only", "map_structure")
 _COPIED_ON_GPU = ("cpu", "to", "numpy")
+NAMES_OF_SNAPSHOTS = re.compile(
+    r"(^|_)(best|old|prev|previous|initial|init|before|start|anchor|anchors|backup|snapshot|orig|original|saved|last|"
+    r"theta0|ref|reference|stored)(_|$)|_old$|_before$"
+)
+"""Names of variables in which values of parameters are kept."""
 _DEEPEST = 7  # values in values, names of names
 _MOST_VALUES = 10  # of a name that a function returns
 
@@ -75,6 +80,10 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
         return _of_state_dict(facts, node, of) or _returned(facts, node, depth)
     if isinstance(node, ast.Call) and (given := _returned(facts, node, depth)):
         return given
+    if isinstance(node, ast.Call) and (of := _all_parameters(facts, node)) is not None:
+        module = module_path(of) or ""
+        is_kept = thing_of(facts, of, module) == "module" and not _is_of_tc109(facts, node)
+        return [Kept("", module, node)] if is_kept else []
     if (inner := unwrapped(facts, node)) is not None:
         found = kept_in(facts, inner, depth + 1)
         return [dataclasses.replace(each, call=node) for each in found]
@@ -126,13 +135,21 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
     return []
 
 
+def _all_parameters(facts: FileFacts, call: ast.Call) -> ast.expr | None:
+    """The module of `dict(module.named_parameters())`."""
+    is_dict = facts.resolve(call.func) in SHALLOW or getattr(call.func, "id", "") in _SHALLOW_BUILT_IN
+    of = method_call(call.args[0], "named_parameters") if is_dict and len(call.args) == 1 else None
+    return of if of is not None and module_path(of) else None
+
+
 def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     """What a constructor is given for attributes of its object: by keyword, or in the order of a dataclass."""
     found = facts.definition(call.func)
     made_by = find_method(found.facts, found.scope, "__init__") if found is not None else None
     if made_by is None:
         cloned = _cloned_after(found) if found is not None else set()
-        by_place = zip(fields_of(found) if found is not None else [], call.args, strict=False)
+        fields = fields_of(found) if found is not None else _fields_of_named_tuple(facts, call.func)
+        by_place = zip(fields, call.args, strict=False)
         by_name = ((each.arg, each.value) for each in call.keywords if each.arg)
         yield from ((name, value) for name, value in (*by_place, *by_name) if name not in cloned)
         return
@@ -141,6 +158,18 @@ def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, a
     for each in kept_parameters(made_by):
         if each.name in given:
             yield each.attribute[1:], given[each.name]
+
+
+def _fields_of_named_tuple(facts: FileFacts, node: ast.expr) -> list[str]:
+    """The fields of `Best`, where `Best = namedtuple("Best", "score state")` stands in the file."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    match [each.value for each in bound]:
+        case [ast.Call(args=[_, ast.Constant(value=str() as names)]) as made] if called_name(made) == "namedtuple":
+            return names.replace(",", " ").split()
+        case [ast.Call(args=[_, ast.List(elts=names) | ast.Tuple(elts=names)]) as made]:
+            is_it = called_name(made) == "namedtuple"
+            return [str(each.value) for each in names if isinstance(each, ast.Constant)] if is_it else []
+    return []
 
 
 def _cloned_after(made: Definition) -> set[str]:
@@ -193,12 +222,27 @@ def _returned(facts: FileFacts, call: ast.Call, depth: int) -> list[Kept]:
             ]
             continue
         first, dot, rest = without_wrapper(found.scope, each.module).partition(".")
-        if first in places and (dot or first != found.scope.self_name):
+        if _is_of_function_around(facts, call, found, first):
+            states.append(dataclasses.replace(told_by(facts, facts, each, call), is_returned=True))
+        elif first in places and (dot or first != found.scope.self_name):
             module = f"{places[first]}{dot}{rest}"
             states.append(
                 dataclasses.replace(told_by(facts, found.facts, each, call), module=module, is_returned=True)
             )
     return states
+
+
+def _is_of_function_around(facts: FileFacts, call: ast.Call, found: Definition, name: str) -> bool:
+    """Whether a function reads a name of the function around it, which is the one that calls it."""
+    around = found.scope.parent
+    return (
+        around is not None
+        and around.is_function
+        and around is facts.scope_of(call)
+        and name in around.bindings
+        and name not in found.scope.bindings
+        and name != found.scope.self_name
+    )
 
 
 def told_by(facts: FileFacts, of: FileFacts, kept: Kept, call: ast.expr) -> Kept:
@@ -306,7 +350,8 @@ def _of_state_dict(facts: FileFacts, node: ast.Call, of: ast.expr) -> list[Kept]
     module = module_path(of)
     if module is None or node.args:
         return []
-    thing = thing_of(facts, of, module)
+    container = in_container(facts, of)
+    thing = thing_of(facts, of, module) or (thing_of(facts, of, container) if container is not None else "")
     if not thing:
         return []
     kept = Kept(
@@ -316,7 +361,6 @@ def _of_state_dict(facts: FileFacts, node: ast.Call, of: ast.expr) -> list[Kept]
         optimizer=thing == "optimizer",
         copied_on_gpu=any(each in _COPIED_ON_GPU for each in moves),
     )
-    container = in_container(facts, of)
     return [kept] if container is None else [kept, dataclasses.replace(kept, module=container)]
 
 
@@ -347,6 +391,8 @@ def _of_comprehension(
         given = given.body
     value, methods = strip_calls(_within_views(facts, given), *_KEEPING)
     of = method_call(loop.iter, "items")
+    if (owner := method_call(loop.iter, "named_parameters")) is not None:
+        return _of_parameters(facts, node, owner, value, methods)
     if isinstance(node, ast.ListComp) and (values := method_call(loop.iter, "values")) is not None:
         if not (isinstance(value, ast.Name) and isinstance(loop.target, ast.Name) and value.id == loop.target.id):
             return []
@@ -368,6 +414,33 @@ def _of_comprehension(
         for each in kept_in(facts, of, depth + 1)
         if not each.suffix
     ]
+
+
+def _of_parameters(
+    facts: FileFacts, node: ast.expr, of: ast.expr, value: ast.expr, methods: list[str]
+) -> list[Kept]:
+    """`{name: p.cpu() for name, p in model.named_parameters()}`, as far as it is not TC109's.
+
+    That code tells of lists and dicts of parameters that are kept as they are where they are written.
+    """
+    module, moved = module_path(of), any(each in _COPIED_ON_GPU for each in methods)
+    loop = node.generators[0] if isinstance(node, ast.DictComp | ast.GeneratorExp) else None
+    last = loop.target.elts[-1] if loop is not None and isinstance(loop.target, ast.Tuple) else None
+    is_same = isinstance(value, ast.Name) and isinstance(last, ast.Name) and value.id == last.id
+    if module is None or not is_same or _copies(node) or not (moved or not _is_of_tc109(facts, node)):
+        return []
+    if thing_of(facts, of, module) != "module":
+        return []
+    return [Kept("", module, node, copied_on_gpu=moved)]
+
+
+def _is_of_tc109(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether parameters are bound to a name as TC109 looks for: `best = dict(model.named_parameters())`."""
+    above = facts.parent(node)
+    while isinstance(above, ast.Call):
+        above = facts.parent(above)
+    targets = above.targets if isinstance(above, ast.Assign) else []
+    return any(isinstance(each, ast.Name) and NAMES_OF_SNAPSHOTS.search(each.id.lower()) for each in targets)
 
 
 def _mapped(facts: FileFacts, node: ast.expr, body: ast.expr, of: ast.expr, depth: int) -> list[Kept]:

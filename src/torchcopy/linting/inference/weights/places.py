@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of, root_name, root_of, strip_calls
+from ..nodes import arguments, called_name, method_call, path_of, root_name, root_of, strip_calls
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, matched_arguments
 from ..values.elements import container_of
@@ -17,13 +17,31 @@ if TYPE_CHECKING:
 _MOVES = re.compile(r"device|cuda|cpu|prepare|compile|parallel")
 
 
-def entry_path(node: ast.expr | None) -> str | None:
-    """As `path_of`, with `[*]` for an entry that no constant names: `kept[*]` of `kept[-1]` and `kept[label]`."""
+def entry_path(node: ast.AST | None) -> str | None:
+    """As `path_of`, with `[*]` for an entry that no constant names: `kept[*]` of `kept[-1]` and `kept[label]`.
+
+    So is what is inside of such an entry: `kept[*]['model']` of `kept[label]["model"]`.
+    """
     path = path_of(node)
-    if path is None and isinstance(node, ast.Subscript):
-        base = path_of(node.value)
-        return None if base is None else f"{base}[*]"
-    return path
+    if path is not None:
+        return path
+    if isinstance(node, ast.Subscript):
+        base = entry_path(node.value)
+        key = repr(node.slice.value) if isinstance(node.slice, ast.Constant) else "*"
+        return None if base is None else f"{base}[{key}]"
+    if isinstance(node, ast.Attribute):
+        base = entry_path(node.value)
+        return None if base is None else f"{base}.{node.attr}"
+    return None
+
+
+def names_of_element(facts: FileFacts, call: ast.Call, place: str) -> list[str]:
+    """How a call writes a place of a container: `net` for `nets[*]`, in a loop over `nets`."""
+    if "[*]" not in place:
+        return []
+    roots = {root.id: root for node in [call.func, *arguments(call)] if isinstance(root := root_of(node), ast.Name)}
+    inside = ((name, in_container(facts, root)) for name, root in roots.items())
+    return [f"{name}{place[len(each) :]}" for name, each in inside if each is not None and is_in(place, each)]
 
 
 def is_in(place: str, outer: str) -> bool:
@@ -83,12 +101,19 @@ def bound_places(facts: FileFacts, scope: Scope, value: ast.expr, path: str) -> 
     if not isinstance(root, ast.Name):
         return [path]
     bound = [
-        f"{entry_path(each.value) or ''}{f'[{each.index}]' if each.how == 'part' else ''}"
+        f"{_taken_from(one) or ''}{f'[{each.index}]' if each.how == 'part' else ''}"
         for each in facts.bindings(root)
         if each.how in ("value", "part")
+        for one in ((each.value.body, each.value.orelse) if isinstance(each.value, ast.IfExp) else (each.value,))
     ]
     own = [each for each in bound if scope.owns(each)]
     return [f"{each}{path[len(root.id) :]}" for each in own] or [path]
+
+
+def _taken_from(value: ast.expr | None) -> str | None:
+    """Where a value is from: `kept[*]` for `kept.pop()`."""
+    of = path_of(method_call(value, "pop", "popleft"))
+    return entry_path(value) if of is None else f"{of}[*]"
 
 
 def copied_entry(facts: FileFacts, target: ast.expr, value: ast.expr) -> ast.expr | None:

@@ -75,7 +75,10 @@ def is_replaced(facts: FileFacts, scope: Scope, place: str) -> bool:
         above = facts.parent(facts.statement_of(each.node) or each.node)
         if not isinstance(above, ast.If) or not facts.loops(each.node):
             continue
-        if facts.statement_of(each.node) in above.body and any(_is_first(facts, one) for one in _ways(above.test)):
+        at = facts.statement_of(each.node)
+        if at in above.body and any(_is_first(facts, one) for one in _ways(above.test)):
+            return True
+        if at in above.orelse and _is_first(facts, above.test, is_otherwise=True):
             return True
     return False
 
@@ -198,15 +201,30 @@ def _is_first_of_object(facts: FileFacts, owner: Scope, test: ast.expr) -> bool:
     return False
 
 
-def _is_first(facts: FileFacts, test: ast.expr) -> bool:
+def _is_first(facts: FileFacts, test: ast.expr, *, is_otherwise: bool = False) -> bool:
     """Whether a test holds in the first round: `lowest is None`, where `lowest = None` stands before the loop.
 
-    So does `loss < lowest`, where that is infinite.
+    So does `loss < lowest`, where that is infinite; `is_otherwise` asks whether a test does not hold then.
     """
     match test:
-        case ast.Compare(left=left, ops=[ast.Lt() | ast.Gt() | ast.LtE() | ast.GtE()], comparators=[right]):
-            return any(_is_infinite_at_first(facts, each) for each in (left, right))
+        case (
+            ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[right])
+            | ast.Compare(left=right, ops=[ast.Gt() | ast.GtE()], comparators=[left])
+        ):
+            is_infinite = [_is_infinite_at_first(facts, each) for each in (left, right)]
+            is_lowest = [_is_negative_at_first(facts, each) for each in (left, right)]
+            fails = (is_infinite[0] and not is_lowest[0]) or (is_infinite[1] and is_lowest[1])
+            return fails if is_otherwise else any(is_infinite) and not fails
         case ast.Compare(left=ast.Name() as name, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
             values = [each.value for each in facts.bindings(name) if not facts.loops(each.node)]
-            return any(isinstance(each, ast.Constant) and each.value is None for each in values)
+            return not is_otherwise and any(
+                isinstance(each, ast.Constant) and each.value is None for each in values
+            )
     return False
+
+
+def _is_negative_at_first(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether the infinite value that a name begins with is the lowest one."""
+    values = [each.value for each in facts.bindings(node)] if isinstance(node, ast.Name) else []
+    written = ast.unparse(values[0]).lower() if values and values[0] is not None else ""
+    return "-" in written or "ninf" in written

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import names_in, path_of, walk
+from .places import entry_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -57,15 +58,26 @@ def is_of_each_round(facts: FileFacts, target: ast.expr) -> bool:
 
 def is_one_of_each_round(facts: FileFacts, kept: Kept, call: ast.Call) -> bool:
     """Whether a loop goes through models, keeps the state of each, and what trains in it is for one of them."""
+    around = facts.loops(call)
+    return any(loop in around for loop in loops_through_models(facts, kept))
+
+
+def loops_through_models(facts: FileFacts, kept: Kept) -> Iterator[ast.For]:
+    """The loops around a state that go through models, of each of which it is: `for net in nets`, `nets[i]`."""
     container, _, _ = kept.module.partition("[*]")
     if container == kept.module:
-        return False
-    around = facts.loops(call)
-    return any(
-        loop in around and any(path_of(each) == container for each in walk(loop.iter))
-        for loop in facts.loops(kept.call)
-        if isinstance(loop, ast.For)
-    )
+        return
+    keys = {
+        name.id
+        for each in walk(kept.call)
+        if isinstance(each, ast.Subscript) and entry_path(each) == f"{container}[*]"
+        for name in names_in(each.slice)
+    }
+    for loop in facts.loops(kept.call):
+        if isinstance(loop, ast.For) and (
+            keys & _counters(loop) or any(path_of(each) == container for each in walk(loop.iter))
+        ):
+            yield loop
 
 
 def is_at_times(facts: FileFacts, node: ast.AST, later: ast.AST) -> bool:

@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from ..nodes import arguments, called_name, method_call, path_of, root_name, strip_calls, walk
+from ..nodes import arguments, called_name, method_call, path_of, root_name, root_of, strip_calls, walk
 from ..objects import is_no_list
 from ..summaries import GIVES_ITSELF, is_optimizer_step
 from .comparisons import met
@@ -19,9 +19,16 @@ from .effects import cloned_in, compared_by, left_by, replaced_by
 from .keepers import CONTAINERS, kept_by_method, put_in
 from .kept_states import is_copy, kept_in
 from .loads import loaded_by
-from .places import copied_entry, entry_path, is_in, is_same_object
-from .purpose import is_copied_next, is_only_filled
-from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_in_last_round, is_of_each_round, is_one_of_each_round
+from .places import copied_entry, entry_path, is_in, is_same_object, names_of_element
+from .purpose import OF_BEFORE, is_copied_next, is_only_filled
+from .rounds import (
+    ROUNDS,
+    SIGNS_OF_TRAINING,
+    is_in_last_round,
+    is_of_each_round,
+    is_one_of_each_round,
+    loops_through_models,
+)
 from .state_uses import StateUses
 from .states import TRAINED, State
 from .threads import SAVES, handed_to_saver
@@ -55,8 +62,8 @@ class KeptStates(StateUses):
             if isinstance(call, ast.Call):
                 facts = self._call(call, facts)
         loop = self.facts.parent(node)
-        if isinstance(loop, ast.For) and loop.iter is node and (cloned := cloned_in(loop)) is not None:
-            facts = frozenset(each for each in facts if each.place != cloned)
+        if isinstance(loop, ast.For) and loop.iter is node:
+            facts = self._begun_again(loop, facts)
         match node:
             case ast.Assign(targets=targets, value=value):
                 facts = self._assigned(targets, value, facts)
@@ -68,6 +75,9 @@ class KeptStates(StateUses):
                 facts = self._written(target, self._without(path_of(target), facts))
             case ast.Delete(targets=targets):
                 for gone in targets:
+                    if isinstance(gone, ast.Name):  # what was kept of a model outlives its name
+                        facts = frozenset(each for each in facts if not is_in(each.place, gone.id))
+                        continue
                     facts = self._stored(gone, facts)
                     if isinstance(gone, ast.Subscript):
                         facts = self._without(entry_path(gone), facts)
@@ -80,6 +90,17 @@ class KeptStates(StateUses):
             case ast.Name() | ast.Tuple() | ast.List() | ast.Attribute() | ast.withitem():
                 facts = self._targets(node, facts)
         return facts
+
+    def _begun_again(self, loop: ast.For, facts: frozenset[State]) -> frozenset[State]:
+        """Where a loop begins: it may clone the entries of a state, or go through the models once more."""
+        cloned = cloned_in(loop)
+        return frozenset(
+            dataclasses.replace(each, is_of_former_pass=True)
+            if each.place and loop in loops_through_models(self.facts, each.kept)
+            else each
+            for each in facts
+            if cloned is None or each.place != cloned
+        )
 
     def _is_entered_and_left(self) -> bool:
         """Whether the function is a context manager, in which its caller trains at the `yield`."""
@@ -127,7 +148,7 @@ class KeptStates(StateUses):
                 continue
             if not part and self._is_of_self(value):
                 self.rebound.pop(path, None)  # another name of what the object holds
-            if not isinstance(value, ast.Constant | ast.Dict | ast.List) or states:  # `None` or `{}` begins one
+            if not _begins(value, part) or states:
                 facts |= self._refilled(path.removesuffix("[*]"), target)
             if is_copy(value):
                 self.copied.add(path)
@@ -135,9 +156,22 @@ class KeptStates(StateUses):
             made = {dataclasses.replace(each, place=path + each.place[len(part) :]) for each in inside}
             if made and path.endswith("[*]") and is_of_each_round(self.facts, target):
                 self._collected(made, target, facts)
-            facts |= made
+            facts |= made | self._behind_its_name(target, made)
             facts |= self._entered(target, value, facts)
         return facts
+
+    def _behind_its_name(self, target: ast.expr, made: set[State]) -> set[State]:
+        """The states that go into an entry of an attribute: `slot["net"] = …`, where `slot = self.bests[name]`."""
+        root = root_of(target)
+        bound = self.facts.bindings(root) if made and root is not target and isinstance(root, ast.Name) else []
+        places = [entry_path(each.value) for each in bound if isinstance(each.value, ast.Subscript)]
+        if len(places) != 1 or len(bound) != 1 or not places[0] or not isinstance(root, ast.Name):
+            return set()
+        return {
+            dataclasses.replace(each, place=f"{places[0]}{each.place[len(root.id) :]}")
+            for each in made
+            if each.place.startswith(root.id)
+        }
 
     def _entered(self, target: ast.expr, value: ast.expr, facts: frozenset[State]) -> set[State]:
         """The state that a dict becomes, into which a loop puts the entries of one: `best[key] = value`."""
@@ -164,7 +198,9 @@ class KeptStates(StateUses):
                     if inside is not None:
                         moved = state.kept.copied_on_gpu or kept.copied_on_gpu
                         known = dataclasses.replace(state.kept, copied_on_gpu=moved)
-                        yield dataclasses.replace(state, place=kept.suffix + inside, kept=known)
+                        is_older = state.was_named_older or OF_BEFORE.search(state.place.lower()) is not None
+                        place = kept.suffix + inside
+                        yield dataclasses.replace(state, place=place, kept=known, was_named_older=is_older)
             elif is_in_last_round(self.facts, kept.call):
                 continue
             elif not kept.optimizer or TRAINED in facts or self._has_moments():
@@ -377,7 +413,7 @@ class KeptStates(StateUses):
     def _trained(self, call: ast.Call, facts: frozenset[State], loaded: set[State]) -> frozenset[State]:
         modules = {each.kept.module for each in facts if each.place and not each.is_trained}
         modules -= {*self._given_by_their_state(call, facts)}
-        trained = {module for module in modules if updates(self.facts, call, module)}
+        trained = {module for module in modules if self._updates(call, module)}
         if trained:
             self.training_lines.add(call.lineno)
             changed = {
@@ -386,23 +422,31 @@ class KeptStates(StateUses):
                 if not each.is_trained
                 and each.kept.module in trained
                 and each not in loaded
-                and not is_one_of_each_round(self.facts, each.kept, call)
+                and (each.is_of_former_pass or not is_one_of_each_round(self.facts, each.kept, call))
             }
             facts = (facts - changed) | {dataclasses.replace(each, is_trained=True) for each in changed}
         if TRAINED not in facts and self._steps(call):
             facts |= {TRAINED}
         return facts
 
+    def _updates(self, call: ast.Call, module: str) -> bool:
+        """Whether a call trains a module, which it may know as the element of a container."""
+        names = (module, *names_of_element(self.facts, call, module))
+        return any(updates(self.facts, call, each) for each in names)
+
     def _given_by_their_state(self, call: ast.Call, facts: frozenset[State]) -> Iterator[str]:
         """The modules whose state alone a function is given: it trains a model of its own, which begins so."""
         given = {path for each in arguments(call) if (path := path_of(each)) is not None}
-        owner = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        of = call.func.value if isinstance(call.func, ast.Attribute) else None
+        owner = path_of(of)
         if self.facts.definition(call.func) is not None or any("opt" in each.lower() for each in given):
             return
+        made = [each.value for each in self.facts.bindings(of)] if isinstance(of, ast.Name) else []
+        of_owner = {path_of(one) for each in made if isinstance(each, ast.Call) for one in arguments(each)}
         for each in facts:
             module = each.kept.module
             is_given = bool(each.place) and any(is_in(each.place, one) for one in given)
-            if is_given and module not in given and not (owner and is_in(module, owner)):
+            if is_given and module not in given | of_owner and not (owner and is_in(module, owner)):
                 yield module
 
     def _steps(self, call: ast.Call) -> bool:
@@ -453,6 +497,14 @@ def _inside(place: str, outer: str) -> str | None:
     if base == outer or not place.startswith(f"{base}['"):
         return None
     return place[len(base) :].partition("]")[2]
+
+
+def _begins(value: ast.expr, part: str) -> bool:
+    """Whether a part of a value is one that a variable begins with: `None` or `{}`."""
+    if part and isinstance(value, ast.Tuple | ast.List):
+        index = int(part[1:-1])
+        return index < len(value.elts) and _begins(value.elts[index], "")
+    return isinstance(value, ast.Constant | ast.Dict | ast.List)
 
 
 def _parts(targets: list[ast.expr]) -> Iterator[tuple[ast.expr, str]]:

@@ -73,7 +73,8 @@ class StateUses(Flow[State]):
             path = entry_path(value)
             for place in result_places(self.facts, value) if path is None else (path,):
                 if place != module:
-                    loaded |= self._read_into(module, value, place, call, facts, inside)
+                    read = self._read_into(module, value, place, call, facts, inside)
+                    loaded |= read if not _is_computed(value) else set()  # else it is no more what it was
         if _is_assigning(call):
             return facts
         if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
@@ -211,7 +212,7 @@ class StateUses(Flow[State]):
         )
         if any(OF_BEFORE.search(each.lower()) for each in texts):
             return False  # `torch.save(weights, "initial.pt")`
-        if OF_BEFORE.search(state.place.lower()) or (dot and root != self.scope.self_name):
+        if state.was_named_older or OF_BEFORE.search(state.place.lower()) or (dot and root != self.scope.self_name):
             return False  # of an object that is there to keep it
         around = [*self.facts.above(at)]
         if any(isinstance(each, ast.With) and each not in around for each in self.facts.above(state.kept.call)):
@@ -230,6 +231,11 @@ def _is_entry(path: str, module: str, entry: ast.expr) -> bool:
     """Whether a place is the weight that an entry of a state has the name of: `net.weight`, `state["weight"]`."""
     is_named = isinstance(entry, ast.Subscript) and isinstance(entry.slice, ast.Constant)
     return bool(module) and is_named and path == f"{module}.{entry.slice.value}"  # type: ignore[attr-defined]
+
+
+def _is_computed(value: ast.expr) -> bool:
+    """Whether what is loaded is computed entry by entry: `{k: old[k] + step * noise[k] for k in old}`."""
+    return isinstance(value, ast.DictComp) and isinstance(value.value, ast.BinOp)
 
 
 def _is_assigning(call: ast.Call) -> bool:

@@ -17,12 +17,16 @@ class State:
         kept: what it is.
         is_trained: its model was trained since.
         is_of_former_model: what its module is written as is another model by now.
+        was_named_older: it came from a place that is named as that of an older or the best one.
+        is_of_former_pass: the loop over the models that it is of was begun again since.
     """
 
     place: str
     kept: Kept
     is_trained: bool = False
     is_of_former_model: bool = False
+    was_named_older: bool = False
+    is_of_former_pass: bool = False
 
 
 TRAINED = State("", Kept("", "", ast.Constant(0)))

@@ -19,13 +19,14 @@ _MODULES = re.compile(
     r"model|net|module|encoder|decoder|actor|critic|policy|generator|discriminator|student|teacher|backbone|head|"
     r"classifier|learner|bert|gpt|unet|vae|gan|lstm|rnn|cnn|mlp|resnet|transformer|embed|predictor|probe|layer|block|branch|tower|expert|^[dgq]$|"
     r"feature|extractor|project(or|ion)|tagger|segment(er|or)|detector|regressor|dynamics|denoiser|"
-    r"(^|_)(value|q)_?f(n|unc|unction)?\d?$|^(v|q)f\d?$"
+    r"(^|_)(value|q)_?f(n|unc|unction)?\d?$|^(v|q)f\d?$|(^|_)(lm|llm|clf|ae|mdl)$|seq2seq|scratch$"
 )
 _OPTIMIZERS = re.compile(r"optim|adam|sgd|^opt")
 _NEITHER = re.compile(
     r"sched|scaler|loader|sampler|dataset|data_?module|trainer|accelerator|metric|callback|stopper|meter|logger|config|buffer|"
     r"memory|strategy|tokenizer|generator_state|\brng|counter|progress|tracker|storage|iterator|normalizer"
 )
+_DOES_SOMETHING = re.compile(r"(er|or|tion|ity)s?_?$|ema|stat|env|agent|algo|state")  # no module
 _USES_OF_MODULES = frozenset(
     "eval train parameters named_parameters zero_grad forward requires_grad_ modules named_modules cuda".split()
 )
@@ -49,6 +50,8 @@ def thing_of(facts: FileFacts, of: ast.expr, path: str) -> str:
     if _OPTIMIZERS.search(last):
         return "optimizer"
     if path == "self" or _MODULES.search(last) or _is_used_as_module(facts, path):
+        return "module"
+    if not _DOES_SOMETHING.search(last) and _is_loaded(facts, path) and class_of(facts, of) is None:
         return "module"
     return ""
 
@@ -89,6 +92,14 @@ def _is_used_as_module(facts: FileFacts, path: str) -> bool:
             if node.attr in _USES_OF_MODULES and path_of(node.value) == path:
                 return True
     return False
+
+
+def _is_loaded(facts: FileFacts, path: str) -> bool:
+    """Whether a state is loaded into a place somewhere in the file."""
+    return any(
+        path_of(method_call(each, "load_state_dict")) == path
+        for each in facts.calls_by_name.get("load_state_dict", ())
+    )
 
 
 def is_module(facts: FileFacts, node: ast.expr, path: str) -> bool:

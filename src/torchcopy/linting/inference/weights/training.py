@@ -18,8 +18,9 @@ from ..nodes import (
     strip_calls,
     walk,
 )
-from ..scopes import Scope
+from ..scopes import Binding, Scope
 from ..summaries import Definition, is_abstract, is_optimizer_step, matched_arguments
+from .places import entry_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -41,6 +42,8 @@ _WRAPPED = re.compile(r"^(fn|func|f|function|method|wrapped|body)$")
 _RESETS = re.compile(r"reset|init|xavier|kaiming|orthogonal")
 _CAMEL = re.compile(r"([a-z0-9])([A-Z])")
 _AVERAGES = re.compile(r"ema|avg|average|swa|shadow|metric|meter|bar")
+_PUTS_AVERAGES = re.compile(r"^(copy_(params_)?to|apply_(shadow|to|ema|average)\w*)$")
+_AVERAGED = re.compile(r"ema|avg|average|swa|shadow")
 _OF_A_MODEL = re.compile(r"model|net(work)?$|(^|_)state(_dict)?$")
 _OF_MODELS = re.compile(r"(?<=train)_models?(?=_|$)|(?<=fit)_models?(?=_|$)|(?<=tune)_models?(?=_|$)")
 _GIVES_BACK = re.compile(r"^_*((re|pre)?train(_|$)|fit(_|$)|fine_?tune|learn(_|$))|_(train|fit)$|^(do|run)_train")
@@ -68,7 +71,9 @@ def module_path(node: ast.AST | None) -> str | None:
         if isinstance(node, ast.Call) and not (node.args or node.keywords) and isinstance(node.func, ast.Attribute):
             of = module_path(node.func.value)  # `self.global_model().get_module()`
             return None if of is None else f"{of}.{node.func.attr}()"
-        return None
+        path = entry_path(node)  # `models[name]`
+        if path is None:
+            return None
     inner = path.removesuffix(".module").removesuffix("._orig_mod")
     return path if inner == "self" else inner  # the module that an object calls so
 
@@ -92,9 +97,9 @@ def place_behind(facts: FileFacts, value: ast.expr | None) -> str | None:
 
 def is_given_back(facts: FileFacts, target: ast.expr, value: ast.expr) -> bool:
     """Whether a module is bound to itself again, trained: `model = train(model, batches)`."""
-    if not isinstance(value, ast.Call) or not isinstance(target, ast.Name) or _makes_another(value):
+    module = path_of(target)
+    if not isinstance(value, ast.Call) or module is None or _makes_another(value):
         return False
-    module = target.id
     if not any(path_of(each) == module for each in arguments(value)) or not updates(facts, value, module):
         return False
     found = facts.definition(value.func)
@@ -119,7 +124,7 @@ def _makes_another(call: ast.Call) -> bool:
 def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
     """Whether `call` writes new weights into the module that is written `module`."""
     name = called_name(call)
-    if name == "step":
+    if name == "step" and not isinstance(call.func, ast.Name):
         if is_optimizer_step(facts, call):
             return _may_train(facts, call, module)
         return _is_step_of_owner(facts, call, module)
@@ -127,7 +132,7 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return _resets_weights(facts, call, module)
     if name in ("load_state_dict", "state_dict", "backward", "zero_grad", "eval", "parameters"):
         return False
-    if _calls_what_is_wrapped(facts, call, module):
+    if _calls_what_is_wrapped(facts, call, module) or _puts_averages_in(call, module):
         return True
     found = facts.definition(call.func)
     if _LOADS.search(name) and (call.args or call.keywords):
@@ -174,12 +179,27 @@ def _may_train_something(found: Definition, call: ast.Call, depth: int) -> bool:
 
 def _calls_what_is_wrapped(facts: FileFacts, call: ast.Call, module: str) -> bool:
     """Whether a function calls the one that it wraps with the module: `fn(model, *args)` in a decorator."""
-    if not isinstance(call.func, ast.Name) or not _WRAPPED.search(call.func.id):
+    if not isinstance(call.func, ast.Name):
         return False
-    around = facts.scope_of(call).parent
+    inside = facts.scope_of(call)
+    made_by = getattr(inside.node, "decorator_list", ())
+    wraps = any("wraps" in ast.unparse(each) for each in made_by)
+    if not wraps and not _WRAPPED.search(call.func.id):
+        return False
+    around = inside.parent
     bound = around.bindings.get(call.func.id, []) if around is not None and around.is_function else []
     is_wrapped = [each.how for each in bound] == ["parameter"] and not _only_evaluates(facts, call)
-    return is_wrapped and any(path_of(each) == module for each in arguments(call))
+    given = [path_of(each) for each in arguments(call)]
+    return is_wrapped and (module in given or (wraps and root_name(module) in given))
+
+
+def _puts_averages_in(call: ast.Call, module: str) -> bool:
+    """Whether averaged weights go into a module: `ema.copy_to(model.parameters())`, `ema.apply_shadow(model)`."""
+    if not isinstance(call.func, ast.Attribute) or not _PUTS_AVERAGES.search(call.func.attr):
+        return False
+    of = path_of(call.func.value) or ""
+    given = [method_call(each, "parameters") or each for each in call.args]
+    return _AVERAGED.search(of.lower()) is not None and any(module_path(each) == module for each in given)
 
 
 def _is_step_of_owner(facts: FileFacts, call: ast.Call, module: str) -> bool:
@@ -229,7 +249,7 @@ def _loads_weights(function: Scope) -> bool:
 
 
 def _places_given(call: ast.Call) -> list[str]:
-    return [path for each in arguments(call) if (path := path_of(each)) is not None]
+    return [path for each in arguments(call) if (path := entry_path(each)) is not None]
 
 
 def _is_given(facts: FileFacts, call: ast.Call, module: str) -> bool:
@@ -276,11 +296,11 @@ def _sounds_like_training(call: ast.Call, name: str, is_known: bool) -> bool:
 
 def _may_concern(facts: FileFacts, call: ast.Call, module: str) -> bool:
     """Whether a call that trains trains this module: given it or an optimizer, or given no module at all."""
-    given = [path for each in arguments(call) if (path := path_of(each)) is not None]
+    given = _places_given(call)
     if _trains_its_own_copy(facts, call, module):
         return False
     if isinstance(call.func, ast.Attribute):
-        receiver = path_of(call.func.value)
+        receiver = entry_path(call.func.value)
         if isinstance(call.func.value, ast.Call):  # `Trainer(model).fit(batches)`, `self.trainer().fit(batches)`
             maker = call.func.value
             by_name = (called_name(maker), path_of(maker.func) or "")
@@ -348,14 +368,19 @@ def _is_deep_copied(facts: FileFacts, node: ast.expr) -> bool:
 
 
 def _is_copy_of(facts: FileFacts, node: ast.expr, module: str) -> bool:
-    """Whether a name is bound to deep copies of a module alone: `local = copy.deepcopy(model)`."""
+    """Whether a value is a deep copy of a module, or a name bound to such alone: `local = copy.deepcopy(model)`."""
     bound = facts.bindings(node) if isinstance(node, ast.Name) else []
-    return bool(bound) and all(
-        isinstance(each.value, ast.Call)
-        and called_name(each.value) == "deepcopy"
-        and any(module_path(one) == module for one in each.value.args)
-        for each in bound
-    )
+    return _copies_module(node, module) or _are_copies(bound, module)
+
+
+def _are_copies(bound: list[Binding], module: str) -> bool:
+    """Whether all that is bound are deep copies of a module."""
+    return bool(bound) and all(_copies_module(each.value, module) for each in bound)
+
+
+def _copies_module(value: ast.expr | None, module: str) -> bool:
+    is_copy = isinstance(value, ast.Call) and called_name(value) == "deepcopy"
+    return is_copy and any(module_path(one) == module for one in value.args)  # type: ignore[union-attr]
 
 
 def _reads_from_outside(scope: Scope, module: str) -> bool:
@@ -393,6 +418,9 @@ def _may_train(facts: FileFacts, call: ast.Call, module: str) -> bool:
     last = module.rpartition(".")[2]
     if any(each.rpartition(".")[2] == last for each in owners):
         return True
+    scope = facts.scope_of(optimizer)
+    if all(_are_copies(facts.bindings_of_path(scope, each), module) for each in owners):
+        return False
     return not all(_are_apart(facts, optimizer, each, module) for each in owners)
 
 
