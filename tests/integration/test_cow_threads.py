@@ -12,6 +12,8 @@ import pytest
 PROGRAM = Path(__file__).parents[1] / "stress" / "cow_threads.py"
 SHORT = ("--threads", "2", "--batch", "512", "--size", "1024")
 """Two threads that go through so many buffers side by side meet at some of them in nearly every round."""
+EVEN_ON_ONE_CORE = ("--threads", "4", "--batch", "2048", "--size", "16", "--case", "WriteWrite")
+"""Four threads that do little but give buffers up: one is put to sleep between two steps even where they take turns."""
 
 
 def run(*options, timeout=120):
@@ -43,7 +45,11 @@ def test_anchors_may_go_at_any_moment():
 
 
 def test_the_same_program_fails_without_anchors():
-    assert_failed(run("--rounds", "5000", *SHORT, "--case", "WriteWrite", "--patience", "3", "--without-anchors"))
+    assert_failed(run("--rounds", "5000", *EVEN_ON_ONE_CORE, "--patience", "3", "--without-anchors"))
+
+
+def test_with_anchors_the_program_that_fails_is_clean():
+    assert run("--rounds", "30", *EVEN_ON_ONE_CORE) == (0, "clean: 30 rounds, 4 threads\n")
 
 
 @pytest.mark.slow
