@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from .nodes import called_name, method_call, path_of, strip_calls
-from .scopes import Binding
+from .scopes import Binding, Scope
 from .summaries import GIVES_ITSELF, Definition, bases_of, find_method, find_named, matched_arguments
 
 if TYPE_CHECKING:
@@ -63,6 +63,20 @@ def differentiates_itself(facts: FileFacts, node: ast.expr) -> bool:
     return bool(found) and all(each is not None and _has_backward(each) for each in found)
 
 
+def methods_of_each(facts: FileFacts, call: ast.Call) -> Iterator[Scope]:
+    """The methods of this name of all classes of the file, where one of each of some objects is called.
+
+    So is `callback.on_step(loss)` in a loop over `self.callbacks`.
+    """
+    of = call.func.value if isinstance(call.func, ast.Attribute) else None
+    bound = facts.bindings(of) if isinstance(of, ast.Name) else []
+    if [each.how for each in bound] != ["element"] or class_of(facts, of) is not None:
+        return
+    for scope in facts.functions:
+        if scope.name == called_name(call) and isinstance(getattr(scope.parent, "node", None), ast.ClassDef):
+            yield scope
+
+
 def _has_backward(found: Definition) -> bool:
     return find_method(found.facts, found.scope, "backward") is not None
 
@@ -112,13 +126,15 @@ def _class_of_parameter(facts: FileFacts, parameter: ast.arg, depth: int) -> Def
 
 def _given_by_callers(facts: FileFacts, parameter: ast.arg, depth: int) -> Definition | None:
     function = facts.scope_of(parameter)
-    calls = facts.calls_by_name.get(function.name, ())
-    if not function.name or not calls or len(calls) > _MOST_CALLERS:
+    owner = function.owner if function.name == "__init__" else None
+    called = owner if owner is not None else function
+    calls = facts.calls_by_name.get(called.name, ())
+    if not called.name or not calls or len(calls) > _MOST_CALLERS:
         return None
     given = []
     for call in calls:
         found = facts.definition(call.func)
-        if found is not None and found.scope is function:
+        if found is not None and found.scope is called:
             given += [value for each, value in matched_arguments(call, function) if each is parameter]
     return _agreed(class_of(facts, each, depth + 1) for each in given)
 

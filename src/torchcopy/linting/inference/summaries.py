@@ -21,6 +21,7 @@ _DEEPEST = 4  # calls of calls
 GIVES_ITSELF = ("to", "cuda", "cpu", "float", "half", "double", "eval", "train", "requires_grad_")  # a module does
 _ON_THE_CLASS = ("staticmethod", "classmethod")
 _CALLED = "__call__"
+_MADE_BY = "__init__"
 _BACKWARDS = ("backward", "manual_backward")  # which tell nothing of steps and waits
 _WAITS = ("synchronize", "item", "wait", "barrier")
 
@@ -68,6 +69,9 @@ def find_named(facts: FileFacts, node: ast.AST) -> Definition | None:
         bound = facts.bindings(node)
         if len(bound) == 1 and bound[0].how == "definition":
             return Definition(facts, facts.scope_of(bound[0].node))
+        made = [each.value for each in bound if not isinstance(each.value, ast.Constant)]
+        if len(made) == 1 and isinstance(made[0], ast.Lambda):
+            return Definition(facts, facts.scope_of(made[0]))
         if not bound:
             found = (_imported(facts, f"{each}{node.id}") for each in facts.star_imports)
             return next((each for each in found if each is not None), None)
@@ -176,6 +180,18 @@ def fields_of(found: Definition) -> list[str]:
     return list(dict.fromkeys(name for scope in (*reversed(below), found.scope) for name in _own_fields(scope)))
 
 
+def fields_of_named_tuple(facts: FileFacts, node: ast.expr) -> list[str]:
+    """The fields of `Best`, where `Best = namedtuple("Best", "score state")` stands in the file."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    match [each.value for each in bound]:
+        case [ast.Call(args=[_, ast.Constant(value=str() as names)]) as made] if called_name(made) == "namedtuple":
+            return names.replace(",", " ").split()
+        case [ast.Call(args=[_, ast.List(elts=names) | ast.Tuple(elts=names)]) as made]:
+            is_it = called_name(made) == "namedtuple"
+            return [str(each.value) for each in names if isinstance(each, ast.Constant)] if is_it else []
+    return []
+
+
 def _own_fields(scope: Scope) -> Iterator[str]:
     for each in scope.nodes(ast.AnnAssign):
         is_of_class = "ClassVar" in ast.unparse(each.annotation)
@@ -211,7 +227,9 @@ def _imported(facts: FileFacts, name: str, depth: int = 0) -> Definition | None:
 def matched_arguments(call: ast.Call, function: Scope) -> Iterator[tuple[ast.arg, ast.expr]]:
     """Each parameter of a function with what a call gives for it, the object of a method among them."""
     parameters, of = function.parameters, object_of(call, function)
-    if function.self_name and of is not None and parameters[0].arg == function.self_name:
+    if function.name == _MADE_BY != called_name(call) and function.self_name:
+        parameters = parameters[1:]  # the object that is made
+    elif function.self_name and of is not None and parameters[0].arg == function.self_name:
         yield parameters[0], of
         parameters = parameters[1:]
     by_place = parameters[: len(parameters) - function.by_keyword_only]

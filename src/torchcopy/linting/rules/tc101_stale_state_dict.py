@@ -21,7 +21,7 @@ NEEDS = (
     "state_dict()",
     "state_dict(keep_vars",
     "load_state_dict(",
-    "named_parameters()",
+    "parameters()",
     *(f"{word}(" for word in ("snapshot", "get_weights", "get_params", "get_parameters", "get_state", "backup")),
     *(f"{word}(" for word in ("get_model_params", "get_model_weights", "get_model_state", "save_state")),
 )

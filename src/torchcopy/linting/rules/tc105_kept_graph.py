@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.losses.hot_losses import holders, hot_values, returns_hot
-from ..inference.losses.leaks import is_kept_by_call, is_leak, is_leak_of_comprehension
+from ..inference.losses.leaks import is_leak, is_leak_of_comprehension, kept_by_call
 from ..inference.losses.lightning import TRAINING_STEP
 from ..inference.losses.loss_flow import losses_of
 from ..inference.losses.loss_terms import terms
 from ..inference.losses.loss_values import ANY, KeptValue, Part, Value
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope
+from ..inference.summaries import matched_arguments
 
 CODE = "TC105"
 _KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
@@ -51,6 +52,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             if is_hot and kept.statement not in reported and is_leak(facts, scope, losses, kept):
                 reported.add(kept.statement)
                 is_whole = bool(holders(kept.values, hot)) or any(_has_entries(facts, each) for each in kept.values)
+                is_whole = is_whole or _is_dict(facts, kept.node)
                 is_sure = kept.values <= hot or (
                     len(kept.values) == 1 and not any(ANY in v.part for v in kept.values)
                 )
@@ -92,9 +94,22 @@ def _list_of(facts: FileFacts, node: ast.expr) -> str:
 def _kept_by_calls(facts: FileFacts, scope: Scope, hot: set[Value]) -> Iterator[KeptValue]:
     """What is given to a meter or tracker of the project that adds it up or lists it."""
     for given in losses_of(facts, scope).given.values():
-        if (given.is_named or given.values & hot) and is_kept_by_call(facts, given):
-            keeper = path_of(given.call.func) or called_name(given.call)
-            yield KeptValue(given.node, given.call, keeper, False, given.values)
+        found = kept_by_call(facts, given) if given.is_named or given.values & hot else None
+        if found is None:
+            continue
+        taken, keeper = found
+        place = path_of(given.call.func) or called_name(given.call)
+        if keeper.bucket:  # what the caller has for it is kept as long as the caller keeps that
+            matched = matched_arguments(given.call, taken.scope)
+            into = next((value for each, value in matched if each.arg == keeper.bucket), None)
+            kind = facts.kind_of(into)
+            is_array = kind.name not in ("dict", "list") and (kind.is_known or keeper.is_slot)
+            place = "" if is_array else path_of(into) or ""
+        if place:
+            inside = keeper.statement if keeper.facts is facts else None
+            is_made_before = isinstance(given.node, ast.Call) and given.node not in ast.walk(given.argument)
+            node = given.argument if is_made_before else given.node  # of a dict, not where its entry is computed
+            yield KeptValue(node, given.call, place, False, given.values, inside)
 
 
 def _never_differentiated(facts: FileFacts) -> Iterator[Finding]:
@@ -156,7 +171,7 @@ def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:
 def _has_entries(facts: FileFacts, value: Value) -> bool:
     """Whether a value is a dict, a tuple or another object, in which a function of the project returns a loss."""
     if not isinstance(value.source, ast.Call):
-        return isinstance(value.source, ast.Dict) and not value.part
+        return isinstance(value.source, ast.Dict | ast.List | ast.ListComp) and not value.part
     found = facts.definition(value.source.func)
     if found is None or not found.scope.is_function or not found.scope.body:
         return False
@@ -164,10 +179,17 @@ def _has_entries(facts: FileFacts, value: Value) -> bool:
     return any(part and part[:-1] == value.part for part, _ in returned)
 
 
+def _is_dict(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether what is kept is a dict that was written in the function, with a loss as an entry."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    return any(isinstance(each.value, ast.Dict) for each in bound)
+
+
 def _finding(facts: FileFacts, kept: KeptValue, *, is_whole: bool = False, is_sure: bool = True) -> Finding:
     """The finding: of a whole dict or object with a loss in it, or of what surely is a tensor, or may be one."""
     source = facts.source
     text = source.segment(kept.node)
+    also = [("kept here", getattr(kept.inside, "lineno", 0))] if kept.inside is not None else []
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
     what = "is added up in" if kept.is_sum else "is kept by" if is_by_call else "is kept in"
     fix = None
@@ -175,11 +197,11 @@ def _finding(facts: FileFacts, kept: KeptValue, *, is_whole: bool = False, is_su
         message = (
             f"`{text}` {what} `{kept.keeper}` with a loss in it, and so the graph of each round: detach the loss"
         )
-        return source.finding(CODE, message, kept.node)
+        return source.finding(CODE, message, kept.node, also=also)
     if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and not _KEEPS_GRAPHS.search(source.text):
         note = "where it is a number, which has no `detach`" if not is_sure or _may_be_number(facts, kept) else ""
         note = note or ("where the method has it differentiated too" if is_by_call else "")
         fix = Fix((source.replace(kept.node, f"{text}.detach()"),), safe=not note, note=note)
     written = f"({text})" if isinstance(kept.node, ast.BinOp | ast.UnaryOp | ast.IfExp) else text
     message = f"`{text}` {what} `{kept.keeper}` with the graph of each round: keep `{written}.detach()`"
-    return source.finding(CODE, message, kept.node, fix=fix)
+    return source.finding(CODE, message, kept.node, fix=fix, also=also)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, method_call, path_of
-from ..objects import class_of
+from ..objects import class_of, methods_of_each
 from ..scopes import Scope
 from ..summaries import Definition, find_method, is_decorated_to, matched_arguments
 from ..values.kinds import UNKNOWN, Kind
@@ -245,13 +245,43 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
 
 def _is_summand(losses: Losses, part: Value, of: Value) -> bool:
     """Whether a value is added up to another one, and is itself computed from tensors, whatever it is called."""
-    if not may_be_tensor(part.source) or part.source is None or losses.facts.is_without_graph(part.source):
+    if part.source is None or losses.facts.is_without_graph(part.source):
+        return False
+    if isinstance(part.source, ast.ListComp | ast.List):
+        return of.source is not None and is_list_of_tensors(losses, part) and _joins(of.source, part.place)
+    if not may_be_tensor(part.source):
         return False
     if of.source is None or _COUNTS.search(part.place.lower()):
         return False
     kind = _kind(losses, part)
     added = [path_of(each) for each in summands(of.source)]
     return (not kind.is_known or (kind.is_tensor and kind.graph is not False)) and part.place in added
+
+
+def is_list_of_tensors(losses: Losses, value: Value) -> bool:
+    """Whether a value is a list, written or filled in the function, of what is computed from tensors."""
+    match value.source:
+        case ast.ListComp(elt=element):
+            return may_be_tensor(element)
+        case ast.List(elts=elements) if elements:
+            return any(map(may_be_tensor, elements))
+        case ast.List():
+            return any(
+                kept.keeper == value.place and not kept.is_sum and any(may_be_tensor(v.source) for v in kept.values)
+                for kept in losses.kept.values()
+            )
+    return False
+
+
+def _joins(source: ast.expr, place: str) -> bool:
+    """Whether a loss is a list as a whole, added up: `torch.stack(terms).mean()`, `sum(terms) / len(terms)`."""
+    added = [*terms(source)]
+    if len(added) != 1:
+        return False
+    inside = added[0]
+    if isinstance(inside, ast.Call) and called_name(inside) in _SUMS and inside.args:
+        inside = inside.args[0]
+    return path_of(inside) == place
 
 
 def _is_of_loss(call: ast.Call) -> bool:
@@ -281,6 +311,18 @@ class Taken:
     facts: FileFacts
     scope: Scope
     value: Value
+
+
+def takers(facts: FileFacts, call: ast.Call, node: ast.expr) -> Iterator[Taken]:
+    """As `taken_by`; for a method of each of some objects, as of callbacks, that of every class of the file."""
+    taken = taken_by(facts, call, node)
+    if taken is not None:
+        yield taken
+        return
+    for method in methods_of_each(facts, call):
+        for each, given in matched_arguments(call, method):
+            if given is node:
+                yield Taken(facts, method, Value(each.arg, each))
 
 
 def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:

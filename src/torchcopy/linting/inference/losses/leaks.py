@@ -7,11 +7,11 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import Loop, called_name, keyword, method_call, names_in, path_of, root_name
+from ..nodes import Loop, called_name, gone_through, keyword, method_call, names_in, path_of, root_name
 from ..scopes import Scope
 from ..summaries import is_optimizer_step
 from ..values.kinds import UNKNOWN
-from .hot_losses import Taken, is_detached, needed_values, taken_by
+from .hot_losses import Taken, is_detached, is_list_of_tensors, needed_values, takers
 from .loss_flow import Losses, losses_of
 from .loss_sources import BACKWARDS, differentiated_attributes
 from .loss_terms import detaches, shown
@@ -35,6 +35,32 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
 
     A parameter that is `given` a loss is one, whatever its annotation says.
     """
+    if not _keeps_graphs(facts, scope, losses, kept, given=given):
+        return False
+    root = kept.keeper.partition("[")[0]
+    if _is_bounded(facts, losses, root):
+        return False
+    is_behind = bool(losses.backwards) and not losses.backward_loops and bool(facts.loops(kept.statement))
+    if is_behind and kept.values & needed_values(losses) and not scope.owns(root):
+        return False  # the graphs of all rounds are wanted until they are differentiated, behind the loop
+    sources = [each.source.func for each in kept.values if isinstance(each.source, ast.Call)]
+    differentiating = frozenset() if any(map(facts.definition, sources)) else frozenset(losses.backward_loops)
+    return repeats(facts, scope, kept, differentiating)
+
+
+def _keeps_graphs(
+    facts: FileFacts,
+    scope: Scope,
+    losses: Losses,
+    kept: KeptValue,
+    *,
+    given: Value | None = None,
+    is_slot_known: bool = False,
+) -> bool:
+    """Whether what is kept has its graph, and is not itself to be differentiated, for however long it is kept.
+
+    Of a slot of something that is given, the caller may know what it is: whether it is an array.
+    """
     root = kept.keeper.partition("[")[0]
     if any(place == root or place.startswith((f"{root}[", f"{root}.")) for place in losses.backward_places):
         return False
@@ -52,32 +78,31 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
     is_given = given is not None and path_of(kept.node) == given.place
     kind = facts.kind_of(kept.node) if not is_given else UNKNOWN
     is_given_back = any(isinstance(each.source, ast.Call) for each in kept.values)  # a tuple with a loss in it
-    if kind.name in ("number", "ndarray", "text") or (kind.name == "list" and not is_given_back):
+    is_list = kind.name == "list" and not any(is_list_of_tensors(losses, each) for each in kept.values)
+    if kind.name in ("number", "ndarray", "text") or (is_list and not is_given_back):
         return False
     if kind.is_tensor and kind.graph is False:
         return False
     if kept.is_sum and _is_taken_out(scope, root):
         return False
-    if _is_told_a_number(facts, kept) or _is_put_in_array(facts, kept.statement):
+    if _is_told_a_number(facts, kept):
+        return False
+    if not is_slot_known and _is_put_in_array(facts, kept.statement):
         return False
     if _is_another_way(facts, losses, kept.statement):
         return False
     if losses.is_for_caller and _is_used_up(facts, scope, root):
         return False
-    if _is_bounded(facts, losses, root) or _is_in_evaluation(facts, kept.statement):
-        return False
-    is_behind = bool(losses.backwards) and not losses.backward_loops and bool(facts.loops(kept.statement))
-    if is_behind and kept.values & needed_values(losses) and not scope.owns(root):
-        return False  # the graphs of all rounds are wanted until they are differentiated, behind the loop
-    sources = [each.source.func for each in kept.values if isinstance(each.source, ast.Call)]
-    differentiating = frozenset() if any(map(facts.definition, sources)) else frozenset(losses.backward_loops)
-    return repeats(facts, scope, kept, differentiating)
+    return not _is_in_evaluation(facts, kept.statement)
 
 
 def is_leak_of_comprehension(facts: FileFacts, scope: Scope, node: ast.ListComp | ast.GeneratorExp) -> bool:
     """Whether a comprehension goes through the rounds of a training, and is not itself differentiated."""
     loop = node.generators[0]
-    if len(node.generators) > 1 or not (_is_over_batches(loop) or _ROUNDS.search(ast.unparse(loop.iter))):
+    bound = facts.bindings(loop.iter) if isinstance(loop.iter, ast.Name) else []
+    through = [loop.iter, *(each.value for each in bound if each.value is not None)]  # `parts = x.split(64)`
+    is_of_rounds = any(_ROUNDS.search(ast.unparse(each)) for each in through)
+    if len(node.generators) > 1 or not (_is_over_batches(loop) or is_of_rounds):
         return False
     if facts.is_without_graph(node) or _is_over_models(loop) or "micro" in ast.unparse(loop.iter):
         return False
@@ -86,34 +111,59 @@ def is_leak_of_comprehension(facts: FileFacts, scope: Scope, node: ast.ListComp 
     return not places & losses_of(facts, scope).backward_places
 
 
-def is_kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> bool:
-    """Whether a function of the project that is given a loss keeps it, or a sum of them, for longer."""
-    taken = taken_by(facts, given.call, given.argument) if depth < _DEEPEST else None
-    if taken is None or facts.is_without_graph(given.call):
-        return False
-    losses = losses_of(taken.facts, taken.scope)
-    known = losses.keeps
-    if (taken.value, depth) not in known:
-        known[taken.value, depth] = _keeps(taken, losses, depth)
-    return known[taken.value, depth]
+@dataclasses.dataclass(frozen=True, slots=True)
+class Keeper:
+    """Where a function of the project keeps what it is given.
+
+    Attributes:
+        facts: of its file.
+        statement: what keeps it.
+        bucket: the parameter that it puts it into, if it is no attribute or list of its own.
+        is_slot: it writes to an entry of that, which may be an array.
+    """
+
+    facts: FileFacts
+    statement: ast.AST
+    bucket: str = ""
+    is_slot: bool = False
 
 
-def _keeps(taken: Taken, losses: Losses, depth: int) -> bool:
-    """Whether a function keeps a parameter in an attribute or a list of its file, or gives it to one that does."""
-    scope, owns = taken.scope, taken.scope.owns
-    kept_here = [
-        each
-        for each in losses.kept.values()
-        if (owns(_behind(scope, each.keeper)) or is_of_outside(taken.facts, scope, root_name(each.keeper)))
-        and taken.value in each.values
-        and not _is_an_option(taken.facts, each.statement)
-    ]
-    return any(is_leak(taken.facts, taken.scope, losses, each, given=taken.value) for each in kept_here) or any(
-        taken.value in each.values
-        and owns(path_of(each.call.func) or "")
-        and is_kept_by_call(taken.facts, each, depth + 1)
-        for each in losses.given.values()
-    )
+def kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> tuple[Taken, Keeper] | None:
+    """Which function of the project that is given a loss keeps it, or a sum of them, for longer, and where."""
+    if depth >= _DEEPEST or facts.is_without_graph(given.call):
+        return None
+    for taken in takers(facts, given.call, given.argument):
+        losses = losses_of(taken.facts, taken.scope)
+        known, key = losses.keeps, (taken.value, depth)
+        if key not in known:
+            known[key] = _keeps(taken, losses, depth)
+        keeper = known[key]
+        if keeper is not None:
+            return taken, keeper
+    return None
+
+
+def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
+    """Where a function keeps a parameter: in an attribute, a list of its file, what it is given, or by a call."""
+    facts, scope, owns = taken.facts, taken.scope, taken.scope.owns
+    for each in losses.kept.values():
+        if taken.value not in each.values or _is_an_option(facts, each.statement):
+            continue
+        root = root_name(each.keeper)
+        if owns(_behind(scope, each.keeper)) or is_of_outside(facts, scope, root):
+            if is_leak(facts, scope, losses, each, given=taken.value):
+                return Keeper(facts, each.statement)
+        elif root != taken.value.place and [one.how for one in scope.bindings.get(root, ())] == ["parameter"]:
+            is_entry = each.keeper != root or not each.is_sum  # a number that is added to stays what it was
+            is_slot = not isinstance(each.statement, ast.Call)
+            if is_entry and _keeps_graphs(facts, scope, losses, each, given=taken.value, is_slot_known=is_slot):
+                return Keeper(facts, each.statement, root, is_slot)
+    for given in losses.given.values():
+        if taken.value in given.values and owns(path_of(given.call.func) or ""):
+            found = kept_by_call(facts, given, depth + 1)
+            if found is not None and not found[1].bucket:
+                return found[1]
+    return None
 
 
 def _is_an_option(facts: FileFacts, node: ast.AST) -> bool:
@@ -253,10 +303,14 @@ def repeats(
     root = _behind(scope, root)
     if scope.owns(root):
         return not _is_begun_with_each_backward(facts, scope, root)
+    is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
+    if is_by_call:
+        root = _container(facts, kept.statement) or root  # of `callback.on_step(loss)` all callbacks
+        if scope.owns(root):
+            return True
     name = root_name(root)
     if is_of_outside(facts, scope, name) and not facts.loops(kept.statement):
         return not _is_differentiated_somewhere(facts, root)
-    is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
     if is_by_call and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
         return True  # a meter that the caller has, for many calls
     if (stepping := _stepping_with(scope, name)) is not None:
@@ -282,6 +336,13 @@ def repeats(
     return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in loops)
 
 
+def _container(facts: FileFacts, call: ast.AST) -> str | None:
+    """What a loop goes through, of each object of which a method is called."""
+    of = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    bound = facts.bindings(of) if isinstance(of, ast.Name) else []
+    return path_of(gone_through(bound[0].value)) if [each.how for each in bound] == ["element"] else None  # type: ignore[arg-type]
+
+
 def _behind(scope: Scope, place: str) -> str:
     """What a name is an entry of: `history` for `row`, where `row = history[epoch]` or `history.setdefault(…)`."""
     for _ in range(_DEEPEST):
@@ -305,7 +366,7 @@ def is_of_outside(facts: FileFacts, scope: Scope, name: str) -> bool:
         at = at.parent
     bound = at.bindings[name] if at is not None else []
     return bool(bound) and all(
-        each.how in ("value", "augmented") and not (at is not facts.module and facts.loops(each.node))
+        each.how in ("value", "augmented", "definition") and not (at is not facts.module and facts.loops(each.node))
         for each in bound
     )
 

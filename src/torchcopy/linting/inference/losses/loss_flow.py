@@ -25,6 +25,7 @@ from .loss_values import ANY, LOSS_LIKE, Given, KeptValue, Part, Value, is_loss_
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
+    from .leaks import Keeper
 
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
@@ -52,8 +53,8 @@ class Losses(LossSources):
         """What `hot_losses.py` found, by how many calls were followed before."""
         self.needed: set[Value] | None = None
         """What `needed_values` of `hot_losses.py` found."""
-        self.keeps: dict[tuple[Value, int], bool] = {}
-        """Which parameters `leaks.py` found to be kept, by how many calls were followed before."""
+        self.keeps: dict[tuple[Value, int], Keeper | None] = {}
+        """Where `leaks.py` found parameters to be kept, by how many calls were followed before."""
 
     def visit(self, node: ast.AST, facts: frozenset[Value]) -> frozenset[Value]:
         """Notes what is differentiated, kept and returned, and follows what is bound."""
@@ -177,16 +178,16 @@ class Losses(LossSources):
     def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
         named = dict(entries_of(argument)) if isinstance(argument, ast.Dict) else {}
         entries = [*named.values()]
+        held: dict[ast.expr, Value] = {}
         of_losses = [each for key, each in named.items() if LOSS_LIKE.search(key.lower())]
         if isinstance(argument, ast.Name):
-            entries = [
-                each.source
-                for each in facts
-                if each.place.startswith(f"{argument.id}[") and each.source is not None and not each.part
-            ]
+            inside = sorted((each for each in facts if each.place.startswith(f"{argument.id}[")), key=_line)
+            held = {each.source: each for each in inside if each.source is not None and not each.part}
+            entries = [*held]
         for node in entries or [argument]:
             places = {place: term for term in terms(node) if (place := path_of(term)) is not None}
             values = frozenset(value for term in places.values() for value in self.values(term, facts))
+            values |= {held[node]} if node in held else frozenset()
             is_named = node in of_losses or any(LOSS_LIKE.search(place.lower()) for place in places)
             if values:
                 before = self.given.get(node)
@@ -368,6 +369,10 @@ class Losses(LossSources):
     def may_have_hot(self) -> bool:
         """Whether the function differentiates something, or gives a loss to another that may."""
         return bool(self.backwards) or any(each.is_named for each in self.given.values())
+
+
+def _line(value: Value) -> int:
+    return getattr(value.node, "lineno", 0)
 
 
 def _counters(loops: list[Loop]) -> set[str]:

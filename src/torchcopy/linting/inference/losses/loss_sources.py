@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ..flow import Flow
 from ..nodes import arguments, called_name, method_call, path_of
 from ..scopes import Scope
-from ..summaries import fields_of, find_method
+from ..summaries import fields_of, fields_of_named_tuple, find_method
 from ..values.elements import container_of
 from .loss_places import place_of
-from .loss_terms import detaches, entries_of, summed_dict, terms
+from .loss_terms import detaches, entries_of, shown, summed_dict, terms
 from .loss_values import ANY, LOSS_LIKE, Value
 
 if TYPE_CHECKING:
@@ -78,6 +78,15 @@ class LossSources(Flow[Value]):
             for each in arguments(term)
             if LOSS_LIKE.search((path_of(each) or "").lower())
         ]
+        given += [
+            each
+            for term in terms(value)
+            if isinstance(term, ast.Call) and not detaches(term)
+            for listed in term.args
+            if isinstance(listed, ast.List | ast.Tuple)
+            for each in shown(listed)
+            if place_of(each) is not None
+        ]
         for each in given:
             self.parts.setdefault(made, set()).update(self.values(each, facts))
         for term in terms(value):
@@ -100,7 +109,8 @@ class LossSources(Flow[Value]):
         yield from entries_of(value)
         if isinstance(value, ast.Call) and value.args and called_name(value)[:1].isupper():
             found = self.facts.definition(value.func)
-            yield from zip(fields_of(found) if found is not None else [], value.args, strict=False)
+            fields = fields_of(found) if found is not None else fields_of_named_tuple(self.facts, value.func)
+            yield from zip(fields, value.args, strict=False)
 
     def held_by_object(self, call: ast.expr) -> Iterator[ast.expr]:
         """What an object of a class of the project keeps of what it is made with: `loss` of `Round(step, loss)`."""

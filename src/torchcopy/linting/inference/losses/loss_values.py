@@ -53,6 +53,7 @@ class KeptValue:
         keeper: the place that keeps it.
         is_sum: whether it is added up rather than listed.
         values: what `node` may be.
+        inside: the statement of a called function of the same file that keeps it, if that does.
     """
 
     node: ast.expr
@@ -60,6 +61,7 @@ class KeptValue:
     keeper: str
     is_sum: bool
     values: frozenset[Value]
+    inside: ast.AST | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

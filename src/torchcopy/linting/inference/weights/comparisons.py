@@ -94,6 +94,8 @@ def _reads_no_value(node: ast.AST) -> bool:
 def _is_list(facts: FileFacts, node: ast.expr | None) -> bool:
     """Whether a place holds a list, as far as is known: one that is written so, or that a function returns."""
     bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    if isinstance(node, ast.Attribute):
+        bound = facts.attribute_bindings(node)
     values = [each.value for each in bound]
     for call in [each for each in values if isinstance(each, ast.Call)]:
         found = facts.definition(call.func)

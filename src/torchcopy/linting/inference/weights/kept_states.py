@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
 from ..scopes import Scope
-from ..summaries import GIVES_ITSELF, Definition, fields_of, find_method, is_decorated_to, matched_arguments
+from ..summaries import GIVES_ITSELF, Definition, fields_of, fields_of_named_tuple, find_method, is_decorated_to, matched_arguments
 from .keepers import kept_parameters
-from .places import entry_path, in_container
+from .places import entry_path, in_container, owner_of
 from .things import thing_of, without_wrapper
 from .training import module_path
 
@@ -115,6 +115,13 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
                 for index, value in enumerate(node.elts)
                 for each in kept_in(facts, value, depth + 1)
             ]
+        case ast.Call(args=[_, *held]) if called_name(node) == "partial":  # `undo = partial(net.load_state_dict, x)`
+            return [
+                dataclasses.replace(each, suffix="()", call=value)
+                for value in held
+                for each in kept_in(facts, value, depth + 1)
+                if not (each.alias or each.suffix)
+            ]
         case ast.Call(func=ast.Name(id="dict"), args=[]):
             return [
                 dataclasses.replace(each, suffix=f"[{word.arg!r}]{each.suffix}")
@@ -148,28 +155,15 @@ def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, a
     made_by = find_method(found.facts, found.scope, "__init__") if found is not None else None
     if made_by is None:
         cloned = _cloned_after(found) if found is not None else set()
-        fields = fields_of(found) if found is not None else _fields_of_named_tuple(facts, call.func)
+        fields = fields_of(found) if found is not None else fields_of_named_tuple(facts, call.func)
         by_place = zip(fields, call.args, strict=False)
         by_name = ((each.arg, each.value) for each in call.keywords if each.arg)
         yield from ((name, value) for name, value in (*by_place, *by_name) if name not in cloned)
         return
-    given: dict[str, ast.expr] = {each.arg: each.value for each in call.keywords if each.arg}
-    given |= zip((each.arg for each in made_by.scope.parameters[1:]), call.args, strict=False)
+    given = {parameter.arg: value for parameter, value in matched_arguments(call, made_by.scope)}
     for each in kept_parameters(made_by):
         if each.name in given:
             yield each.attribute[1:], given[each.name]
-
-
-def _fields_of_named_tuple(facts: FileFacts, node: ast.expr) -> list[str]:
-    """The fields of `Best`, where `Best = namedtuple("Best", "score state")` stands in the file."""
-    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
-    match [each.value for each in bound]:
-        case [ast.Call(args=[_, ast.Constant(value=str() as names)]) as made] if called_name(made) == "namedtuple":
-            return names.replace(",", " ").split()
-        case [ast.Call(args=[_, ast.List(elts=names) | ast.Tuple(elts=names)]) as made]:
-            is_it = called_name(made) == "namedtuple"
-            return [str(each.value) for each in names if isinstance(each, ast.Constant)] if is_it else []
-    return []
 
 
 def _cloned_after(made: Definition) -> set[str]:
@@ -391,8 +385,8 @@ def _of_comprehension(
         given = given.body
     value, methods = strip_calls(_within_views(facts, given), *_KEEPING)
     of = method_call(loop.iter, "items")
-    if (owner := method_call(loop.iter, "named_parameters")) is not None:
-        return _of_parameters(facts, node, owner, value, methods)
+    if (module := owner_of(loop.iter)) is not None:
+        return _of_parameters(facts, node, module, value, methods)
     if isinstance(node, ast.ListComp) and (values := method_call(loop.iter, "values")) is not None:
         if not (isinstance(value, ast.Name) and isinstance(loop.target, ast.Name) and value.id == loop.target.id):
             return []
@@ -417,19 +411,23 @@ def _of_comprehension(
 
 
 def _of_parameters(
-    facts: FileFacts, node: ast.expr, of: ast.expr, value: ast.expr, methods: list[str]
+    facts: FileFacts, node: ast.expr, module: str, value: ast.expr, methods: list[str]
 ) -> list[Kept]:
     """`{name: p.cpu() for name, p in model.named_parameters()}`, as far as it is not TC109's.
 
     That code tells of lists and dicts of parameters that are kept as they are where they are written.
     """
-    module, moved = module_path(of), any(each in _COPIED_ON_GPU for each in methods)
-    loop = node.generators[0] if isinstance(node, ast.DictComp | ast.GeneratorExp) else None
+    loop = node.generators[0] if isinstance(node, ast.DictComp | ast.GeneratorExp | ast.ListComp) else None
+    of = method_call(loop.iter, "parameters", "named_parameters") if loop is not None else None
     last = loop.target.elts[-1] if loop is not None and isinstance(loop.target, ast.Tuple) else None
+    last = loop.target if loop is not None and last is None else last
     is_same = isinstance(value, ast.Name) and isinstance(last, ast.Name) and value.id == last.id
-    if module is None or not is_same or _copies(node) or not (moved or not _is_of_tc109(facts, node)):
+    moved = any(each in _COPIED_ON_GPU for each in methods)
+    if not is_same or _copies(node):
         return []
-    if thing_of(facts, of, module) != "module":
+    if of is None:  # of a list of parameters: other values only where they are taken out of the graph
+        return [Kept("", module, node, copied_on_gpu=moved)] if {"data", "detach"} & {*methods} else []
+    if (not moved and _is_of_tc109(facts, node)) or thing_of(facts, of, module) != "module":
         return []
     return [Kept("", module, node, copied_on_gpu=moved)]
 

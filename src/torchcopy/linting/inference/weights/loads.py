@@ -7,11 +7,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, method_call, names_in, path_of, walk
+from ..nodes import arguments, called_name, method_call, names_in, path_of, root_name, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import Definition
+from ..values.elements import container_of
 from .kept_states import unwrapped
-from .places import as_the_caller_writes, entry_path, given_places
+from .places import as_the_caller_writes, entry_path, given_places, owner_of, parameters_behind
 from .training import module_path, updates
 
 if TYPE_CHECKING:
@@ -78,6 +79,13 @@ def loaded_by(facts: FileFacts, call: ast.Call) -> Iterator[Load]:
     if not known[found.scope]:
         return
     given = given_places(call, found.scope)
+    if found.scope.parent is facts.scope_of(call):  # it sees the names of the one that calls it
+        given |= {
+            name: name
+            for load in known[found.scope]
+            for name in map(root_name, (load.place, load.module))
+            if name not in found.scope.bindings
+        }
     for load in known[found.scope]:
         place, module = (as_the_caller_writes(given, each) for each in (load.place, load.module))
         if place is not None and module is not None:
@@ -130,33 +138,42 @@ def _written(found: Definition, loaded: ast.expr) -> Iterator[str]:
 
 
 def _put_into_parameters(found: Definition) -> Iterator[Load]:
-    """The states whose entries a function writes into the parameters of a module.
-
-    So does `for name, p in model.named_parameters(): p.data = state[name]`.
-    """
+    """The states whose entries a function writes into the parameters of a module."""
     for loop in found.scope.nodes(ast.For):
-        module = module_path(method_call(loop.iter, "named_parameters", "named_buffers"))
-        if module is None or not isinstance(loop.target, ast.Tuple):
-            continue
-        name, parameter = (getattr(each, "id", "") for each in loop.target.elts[-2:])
-        for value in _put_into(loop, parameter):
-            for each in walk(value):
-                if isinstance(each, ast.Subscript) and getattr(each.slice, "id", "") == name:
-                    place = path_of(each.value)
-                    if place is not None:
-                        yield Load(place, module)
+        for module, of in put_into_parameters(found.facts, loop):
+            place = path_of(of)
+            if place is not None:
+                yield Load(place, module)
 
 
-def _put_into(loop: ast.For, parameter: str) -> Iterator[ast.expr]:
-    """What a loop writes into a parameter: `x` of `p.data = x` and `p.data.copy_(x)`."""
+def put_into_parameters(facts: FileFacts, loop: ast.For) -> Iterator[tuple[str, ast.expr]]:
+    """The module whose parameters a loop writes, and the states from which it takes what it writes.
+
+    So do `for name, p in model.named_parameters(): p.data = state[name]` and
+    `for p, value in zip(model.parameters(), kept): p.copy_(value)`.
+    """
+    for parameter, value in _written_into(loop):
+        module = parameters_behind(facts, parameter)
+        for each in walk(value) if module is not None else ():
+            of: ast.expr | None = None
+            if isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Name):
+                of = each.value
+            elif isinstance(each, ast.Name) and each.id != getattr(parameter, "id", ""):
+                of = container_of(facts, each)
+            if module is not None and of is not None and entry_path(of) is not None and owner_of(of) != module:
+                yield module, of
+
+
+def _written_into(loop: ast.For) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What a loop writes into its names: `p` and `x` of `p.data = x` and `p.data.copy_(x)`."""
     for each in walk(loop):
         match each:
-            case ast.Assign(targets=[ast.Attribute(attr="data", value=ast.Name(id=name))], value=value):
-                if name == parameter:
-                    yield value
-            case ast.Call(func=ast.Attribute(attr="copy_", value=of), args=[value, *_]):
-                if path_of(of) in (parameter, f"{parameter}.data"):
-                    yield value
+            case ast.Assign(targets=[ast.Attribute(attr="data", value=ast.Name() as name)], value=value):
+                yield name, value
+            case ast.Call(func=ast.Attribute(attr="copy_" | "set_", value=of), args=[value, *_]):
+                inner, _ = strip_calls(of, "data", "detach")
+                if isinstance(inner, ast.Name):
+                    yield inner, value
 
 
 def _entry_behind(function: Scope, name: ast.Name) -> str:

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, method_call, path_of, root_name, root_of, strip_calls
+from ..nodes import arguments, called_name, gone_through, method_call, path_of, root_name, root_of, strip_calls
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, matched_arguments
 from ..values.elements import container_of
@@ -14,6 +14,7 @@ from ..values.elements import container_of
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
+_LISTS_OF_PARAMETERS = re.compile(r"(^|[._])param(eter)?s(_list)?$")
 _MOVES = re.compile(r"device|cuda|cpu|prepare|compile|parallel")
 
 
@@ -82,9 +83,20 @@ def in_container(facts: FileFacts, value: ast.expr) -> str | None:
         of = path_of(inside.func)
         container = None if of is None or _makes_new_ones(facts, inside) else f"{of}()"
     path = entry_path(value)
-    if container is None or path is None or not isinstance(root, ast.Name):
+    if path is None or not isinstance(root, ast.Name):
         return None
-    return f"{container}[*]{path[len(root.id) :]}"
+    entry = f"{container}[*]" if container is not None else _part_of_entry(facts, root)
+    return None if entry is None else f"{entry}{path[len(root.id) :]}"
+
+
+def _part_of_entry(facts: FileFacts, name: ast.Name) -> str | None:
+    """`kept[*][1]` for `state` in a loop over tuples: `for epoch, state in kept`."""
+    bound = facts.bindings(name)
+    if [each.how for each in bound] != ["element"] or bound[0].index < 0:
+        return None
+    through = gone_through(bound[0].value) if bound[0].value is not None else None
+    path = path_of(through)
+    return None if path is None or through is not bound[0].value else f"{path}[*][{bound[0].index}]"
 
 
 def _makes_new_ones(facts: FileFacts, call: ast.Call) -> bool:
@@ -93,6 +105,23 @@ def _makes_new_ones(facts: FileFacts, call: ast.Call) -> bool:
     yielded = [] if found is None else [each.value for each in found.scope.nodes(ast.Yield)]
     last = [each.elts[-1] if isinstance(each, ast.Tuple) else each for each in yielded]
     return any(isinstance(each, ast.Call) and called_name(each) != "getattr" for each in last)
+
+
+def parameters_behind(facts: FileFacts, node: ast.expr) -> str | None:
+    """Whose parameter an expression is: of `p` in a loop over `net.parameters()` that module, or the list of them."""
+    inner, _ = strip_calls(node, "data", "detach")
+    return owner_of(container_of(facts, inner)) if isinstance(inner, ast.Name) else None
+
+
+def owner_of(parameters: ast.expr | None) -> str | None:
+    """The module of `net.parameters()`, or the place of a list that is named as one of parameters."""
+    from .training import module_path  # which itself asks for places
+
+    of = method_call(parameters, "parameters", "named_parameters")
+    if of is not None:
+        return module_path(of)
+    path = path_of(parameters)
+    return path if path is not None and _LISTS_OF_PARAMETERS.search(path) else None
 
 
 def bound_places(facts: FileFacts, scope: Scope, value: ast.expr, path: str) -> list[str]:

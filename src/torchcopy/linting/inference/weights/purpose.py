@@ -58,6 +58,22 @@ def is_only_filled(facts: FileFacts, scope: Scope, name: str) -> bool:
     return all(type(each.ctx) is not ast.Load or _only_fills(facts, each) for each in named)
 
 
+def is_rewritten(facts: FileFacts, scope: Scope, place: str) -> bool:
+    """Whether something else than parameters is put into the entries of a dict: averages of them, say."""
+    name = place.partition(".")[2] if scope.owns(place) else place
+    methods = scope.owner.inner if scope.owns(place) and scope.owner is not None else [scope]
+    for each in methods:
+        base = f"{each.self_name}.{name}" if scope.owns(place) else place
+        for target in each.nodes(ast.Subscript):
+            if type(target.ctx) is not ast.Store or path_of(target.value) != base:
+                continue
+            value = each.binding(target).value
+            inner = strip_calls(value, "data", "detach")[0] if value is not None else None
+            if not isinstance(inner, ast.Name):
+                return True
+    return False
+
+
 def _only_fills(facts: FileFacts, name: ast.Name) -> bool:
     above = facts.parent(name)
     if isinstance(above, ast.Subscript):
@@ -113,7 +129,7 @@ def _is_none_or_infinite(value: ast.expr | None) -> bool:
     return _is_infinite(value) or (isinstance(value, ast.Constant) and value.value is None)
 
 
-def is_reset_in_loop(facts: FileFacts, kept: Kept, place: str, call: ast.Call, module: str) -> bool:
+def is_reset_in_loop(facts: FileFacts, kept: Kept, place: str, call: ast.AST, module: str) -> bool:
     """Whether each round of a loop loads into a module what was kept before, and gives the module away."""
     loop = next(iter(facts.loops(call)), None)
     if loop is None or kept.module != module or kept.optimizer:

@@ -17,10 +17,18 @@ from ..summaries import GIVES_ITSELF, is_optimizer_step
 from .comparisons import met
 from .effects import cloned_in, compared_by, left_by, replaced_by
 from .keepers import CONTAINERS, kept_by_method, put_in
-from .kept_states import is_copy, kept_in
-from .loads import loaded_by
-from .places import copied_entry, entry_path, is_in, is_same_object, names_of_element
-from .purpose import OF_BEFORE, is_copied_next, is_only_filled
+from .kept_states import Kept, is_copy, kept_in
+from .loads import loaded_by, put_into_parameters
+from .places import (
+    copied_entry,
+    entry_path,
+    is_in,
+    is_same_object,
+    names_of_element,
+    owner_of,
+    parameters_behind,
+)
+from .purpose import OF_BEFORE, is_copied_next, is_only_filled, is_rewritten
 from .rounds import (
     ROUNDS,
     SIGNS_OF_TRAINING,
@@ -64,6 +72,8 @@ class KeptStates(StateUses):
         loop = self.facts.parent(node)
         if isinstance(loop, ast.For) and loop.iter is node:
             facts = self._begun_again(loop, facts)
+            for module, of in put_into_parameters(self.facts, loop):
+                self._read_into(module, of, entry_path(of) or "", loop, facts, None)
         match node:
             case ast.Assign(targets=targets, value=value):
                 facts = self._assigned(targets, value, facts)
@@ -178,6 +188,9 @@ class KeptStates(StateUses):
         entry = copied_entry(self.facts, target, value)
         whole = path_of(target.value) if isinstance(target, ast.Subscript) else None
         states = [*self._states_of(entry, facts)] if entry is not None else []
+        of = method_call(entry, "named_parameters")
+        if of is not None and whole is not None and not is_rewritten(self.facts, self.scope, whole):
+            states = [State("", Kept("", module_path(of) or "", value))]  # `old[name] = p.data`
         if whole is None or not states:
             return set()
         self.entered.pop(whole, None)
@@ -217,6 +230,9 @@ class KeptStates(StateUses):
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Subscript):
             target = target.value  # `state[key].data = …`
             path = path_of(target)
+        if isinstance(target, ast.Attribute) and target.attr == "data":
+            of = parameters_behind(self.facts, target)  # which has another tensor from now on
+            facts = frozenset(each for each in facts if not each.place or each.kept.module != of)
         if path is None:
             if isinstance(target, ast.Subscript) and (base := path_of(target.value)) is not None:
                 self.entered.setdefault(base, target.lineno)
@@ -278,6 +294,10 @@ class KeptStates(StateUses):
             for state in facts:
                 if state.place and is_in(state.place, place) and state.is_trained and state.kept.module == module:
                     self._report(state, call, "compared")
+        made = path_of(call.func)
+        for state in facts:
+            if state.is_trained and state.place == f"{made}()":  # what `partial` made puts it back
+                self._report(state, call, "loaded")
         loaded: set[State] = set()
         for load in loaded_by(self.facts, call) if facts else ():
             known = {one for one in facts if one.place == load.place and one.kept.module == load.module}
@@ -471,9 +491,8 @@ class KeptStates(StateUses):
                     facts = frozenset(each for each in facts if each.place != of)
                 if bound.how != "element" or bound.value is None:
                     continue
-                for of in ("parameters", "named_parameters"):
-                    owner = next((m for n in walk(bound.value) if (m := method_call(n, of)) is not None), None)
-                    path = module_path(owner)
+                owners = (owner_of(n) for n in walk(bound.value) if isinstance(n, ast.expr))
+                for path in owners:
                     if path is not None:
                         return frozenset(
                             dataclasses.replace(each, is_trained=True) if is_in(each.kept.module, path) else each

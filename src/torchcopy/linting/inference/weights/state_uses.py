@@ -93,7 +93,7 @@ class StateUses(Flow[State]):
         module: str,
         value: ast.expr,
         path: str,
-        call: ast.Call,
+        call: ast.Call | ast.For,
         facts: frozenset[State],
         inside: str | None,
     ) -> set[str]:
@@ -143,7 +143,10 @@ class StateUses(Flow[State]):
             }
             modules |= {one.kept.module for one in facts if _is_entry(path, one.kept.module, old)}
         for each in origins(self.facts, old) if modules else ():
+            inside = in_container(self.facts, each)
             path = entry_path(each) or ""
+            if inside is not None and "[*][" in inside:  # of a list of tuples
+                path = inside
             known = [one for one in facts if one.place and is_in(path, one.place)]
             for state in known:
                 if state.is_trained and state.kept.module in modules:
