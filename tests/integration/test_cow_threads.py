@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).parents[1] / "stress" / "cow_threads.py"
 SHORT = ("--threads", "2", "--batch", "512", "--size", "1024")
 """Two threads that go through so many buffers side by side meet at some of them in nearly every round."""
 EVEN_ON_ONE_CORE = ("--threads", "4", "--batch", "2048", "--size", "16", "--case", "WriteWrite")
-"""Four threads that do little but give buffers up: one is put to sleep between two steps even where they take turns."""
+"""Four threads that do little but give buffers up: one of them is stopped midway even if they take turns."""
 
 
 def run(*options, timeout=120):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _DEEPEST = 4  # names of names
 _MOST_CALLERS = 10
 _MOST_BINDINGS = 10
+_DICTS = ("dict", "OrderedDict")
 _OF_ONE_KIND = ("List", "Sequence", "Iterable", "Dict", "Mapping", "list", "dict", "defaultdict", "OrderedDict")
 
 
@@ -47,6 +48,17 @@ def is_property(facts: FileFacts, node: ast.Attribute) -> bool:
     found = class_of(facts, node.value)
     method = find_method(found.facts, found.scope, node.attr) if found is not None else None
     return method is not None and bool(getattr(method.scope.node, "decorator_list", ()))
+
+
+def property_read(facts: FileFacts, node: ast.Attribute) -> Definition | None:
+    """The method that gives an attribute its value, where it is a property of a class of the project."""
+    found = class_of(facts, node.value)
+    scope = facts.scope_of(node)
+    if isinstance(node.value, ast.Name) and node.value.id == scope.self_name and scope.owner is not None:
+        found = Definition(facts, scope.owner)
+    method = find_method(found.facts, found.scope, node.attr) if found is not None else None
+    made_by = getattr(method.scope.node, "decorator_list", ()) if method is not None else ()
+    return method if any(path_of(each) in ("property", "cached_property") for each in made_by) else None
 
 
 def differentiates_itself(facts: FileFacts, node: ast.expr) -> bool:
@@ -125,18 +137,23 @@ def _class_of_parameter(facts: FileFacts, parameter: ast.arg, depth: int) -> Def
 
 
 def _given_by_callers(facts: FileFacts, parameter: ast.arg, depth: int) -> Definition | None:
+    return _agreed(class_of(facts, each, depth + 1) for each in _given_values(facts, parameter))
+
+
+def _given_values(facts: FileFacts, parameter: ast.arg) -> list[ast.expr]:
+    """What all calls in the same file give for a parameter; nothing where they are too many."""
     function = facts.scope_of(parameter)
     owner = function.owner if function.name == "__init__" else None
     called = owner if owner is not None else function
     calls = facts.calls_by_name.get(called.name, ())
     if not called.name or not calls or len(calls) > _MOST_CALLERS:
-        return None
+        return []
     given = []
     for call in calls:
         found = facts.definition(call.func)
         if found is not None and found.scope is called:
             given += [value for each, value in matched_arguments(call, function) if each is parameter]
-    return _agreed(class_of(facts, each, depth + 1) for each in given)
+    return given
 
 
 def _class_of_inherited(facts: FileFacts, node: ast.Attribute, depth: int) -> Definition | None:
@@ -188,8 +205,12 @@ def _class_of_entries(facts: FileFacts, of: ast.expr, depth: int) -> Definition 
                 return found if found is not None and isinstance(found.scope.node, ast.ClassDef) else None
             case ast.Call(args=[ast.Lambda(body=body)]) as call if called_name(call) == "defaultdict":
                 values.append(body)
+            case ast.Call(args=[], keywords=entries) as call if called_name(call) in _DICTS:
+                values += [one.value for one in entries]
             case None if isinstance(each.node, ast.arg):
-                return _annotated(facts, each.annotation, is_entry=True)
+                told = _annotated(facts, each.annotation, is_entry=True)
+                given = _given_values(facts, each.node) if told is None and depth < _DEEPEST else ()
+                return told or _agreed(_class_of_entries(facts, one, depth + 1) for one in given)
             case _:
                 return None
     return _agreed(class_of(facts, each, depth + 1) for each in values)

@@ -67,11 +67,13 @@ def find_named(facts: FileFacts, node: ast.AST) -> Definition | None:
     """As `find_definition`, for what has that name itself."""
     if isinstance(node, ast.Name):
         bound = facts.bindings(node)
-        if len(bound) == 1 and bound[0].how == "definition":
-            return Definition(facts, facts.scope_of(bound[0].node))
-        made = [each.value for each in bound if not isinstance(each.value, ast.Constant)]
-        if len(made) == 1 and isinstance(made[0], ast.Lambda):
-            return Definition(facts, facts.scope_of(made[0]))
+        made = [
+            each for each in bound if not isinstance(each.value, ast.Constant)
+        ]  # `undo = None` before it is made
+        if len(made) == 1 and made[0].how == "definition":
+            return Definition(facts, facts.scope_of(made[0].node))
+        if len(made) == 1 and isinstance(made[0].value, ast.Lambda):
+            return Definition(facts, facts.scope_of(made[0].value))
         if not bound:
             found = (_imported(facts, f"{each}{node.id}") for each in facts.star_imports)
             return next((each for each in found if each is not None), None)

@@ -11,7 +11,12 @@ from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import called_name, method_call
 from ..inference.scopes import Scope
-from ..inference.weights.across_functions import across_functions, flow_of, kept_for_others
+from ..inference.weights.across_functions import (
+    across_functions,
+    flow_of,
+    kept_by_callers,
+    kept_for_others,
+)
 from ..inference.weights.kept_states import Kept, unwrapped
 from ..inference.weights.state_flow import KeptStates
 from ..inference.weights.states import State, Use
@@ -49,6 +54,9 @@ def check(facts: FileFacts) -> Iterator[Finding]:
     ]  # of what one call gives the model is named
     across = sorted(across_functions(facts, flows), key=lambda each: _order(facts, *each))
     told += [(state.kept, use.node, use.role, use.path) for state, use in across]
+    told += [
+        (kept, call, "kept beside the next one", facts.source.path) for kept, call in kept_by_callers(facts, flows)
+    ]
     others = sorted(kept_for_others(facts, flows), key=lambda each: (each.kept.call.lineno, each.kept.module))
     told += [(each.kept, each.kept.call, "kept for others", facts.source.path) for each in others]
     for one, at, role, path in told:

@@ -21,7 +21,7 @@ from ..inference.summaries import matched_arguments
 CODE = "TC105"
 _KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
 _SUMS = ("sum", "fsum")
-_TAKE_ALL = (*_SUMS, "list", "tuple", "sorted", "stack", "tensor", "mean", "array")
+_TAKE_ALL = (*_SUMS, "extend", "list", "tuple", "sorted", "stack", "tensor", "mean", "array")
 _HARMLESS = ("min", "max", "len", "print", "plot", "enumerate")
 NEEDS = ("backward(", "autograd.grad(", ".append(", "+=")
 

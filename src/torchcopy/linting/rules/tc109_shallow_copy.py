@@ -20,10 +20,11 @@ from ..inference.weights.things import is_module
 from ..inference.weights.training import module_path, updates, written_module
 
 CODE = "TC109"
-NEEDS = ("copy.copy(", "target", "best_", "parameters()")
+NEEDS = ("copy.copy(", "target", "teacher", "best_", "parameters()")
 
 _KEPT_MODULE = re.compile(r"(^|_)(best|old|prev|previous|initial|backup|snapshot)(_|$)")
 _TARGET = re.compile(r"(^|_)target(_|$)|^target|_target$|_tgt$")
+_TEACHER, _STUDENT = re.compile(r"teacher"), re.compile(r"student")
 _SIGNS_OF_TRAINING = ("optimizer", ".step(", ".backward(", "load_state_dict(")
 _LISTS = ("list", "tuple", "dict", "OrderedDict")
 
@@ -181,7 +182,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                 )
     if "copy.copy(" in text:
         yield from _shallow_modules(facts)
-    if "target" in text and any(word in text for word in _SIGNS_OF_TRAINING):
+    if ("target" in text or "teacher" in text) and any(word in text for word in _SIGNS_OF_TRAINING):
         yield from _targets(facts)
 
 
@@ -230,12 +231,16 @@ def _targets(facts: FileFacts) -> Iterator[Finding]:
     """`self.target_net = self.q_net`: the target network is the network that is trained."""
     for scope in facts.functions:
         for node in scope.nodes(ast.Assign):
-            place, module = path_of(node.targets[0]), path_of(node.value)
-            if place is None or module is None or not _TARGET.search(_last_name(place)):
+            value = strip_calls(node.value, "eval")[0]
+            place, module = path_of(node.targets[0]), path_of(value)
+            if place is None or module is None:
+                continue
+            is_teacher = _TEACHER.search(_last_name(place)) and _STUDENT.search(_last_name(module))
+            if not (_TARGET.search(_last_name(place)) or is_teacher):
                 continue
             if _TARGET.search(_last_name(module)) or not _is_network_name(_last_name(place)):
                 continue
-            if facts.kind_of(node.value).name != "module":
+            if facts.kind_of(value).name != "module":
                 continue
             bound = facts.bindings_of_path(scope, place)
             others = [each for each in bound if not _is_none(each.value)]
@@ -243,13 +248,13 @@ def _targets(facts: FileFacts) -> Iterator[Finding]:
                 yield facts.source.finding(
                     CODE,
                     f"`{place}` is a second name of `{module}` and is trained with it; "
-                    f"a target network is a copy: `copy.deepcopy({module})`",
+                    f"a {'teacher' if is_teacher else 'target network'} is a copy: `copy.deepcopy({module})`",
                     node.value,
                 )
 
 
 def _is_network_name(name: str) -> bool:
-    return bool(re.search(r"net|model|critic|actor|policy|_q|q_|encoder|value", name)) or name == "target"
+    return bool(re.search(r"net|model|critic|actor|policy|_q|q_|encoder|value|teacher", name)) or name == "target"
 
 
 def _is_none(node: ast.expr | None) -> bool:

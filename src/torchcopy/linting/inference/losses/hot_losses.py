@@ -19,7 +19,7 @@ from ..values.kinds import UNKNOWN, Kind
 from .loss_flow import Losses, losses_of
 from .loss_places import place_of
 from .loss_sources import BACKWARDS
-from .loss_terms import detaches, is_detached_itself, may_be_tensor, summands, terms
+from .loss_terms import detaches, is_detached_itself, may_be_tensor, shown, summands, terms
 from .loss_values import ANY, LOSS_LIKE, Part, Value, is_loss_like
 
 if TYPE_CHECKING:
@@ -254,8 +254,27 @@ def _is_summand(losses: Losses, part: Value, of: Value) -> bool:
     if of.source is None or _COUNTS.search(part.place.lower()):
         return False
     kind = _kind(losses, part)
+    if _is_compared(losses, part):
+        return False
     added = [path_of(each) for each in summands(of.source)]
+    added += [path_of(each) for each in _listed_in(of.source)]
     return (not kind.is_known or (kind.is_tensor and kind.graph is not False)) and part.place in added
+
+
+def _listed_in(source: ast.expr) -> Iterator[ast.expr]:
+    """What is in a list that a function is given to be added up: of `combine([(1.0, fit), (0.1, smooth)])`."""
+    for term in terms(source):
+        for given in term.args if isinstance(term, ast.Call) else ():
+            if isinstance(given, ast.List | ast.Tuple):
+                yield from shown(given)
+
+
+def _is_compared(losses: Losses, part: Value) -> bool:
+    """Whether a test compares what a value is computed from: it is a number, as nothing else tells."""
+    names = {each.place for each in (part, *losses.parts_of([part]))}
+    tests = (each.test for each in losses.scope.nodes(ast.If))
+    sides = (one for each in tests if isinstance(each, ast.Compare) for one in (each.left, *each.comparators))
+    return any(path_of(each) in names for each in sides)
 
 
 def is_list_of_tensors(losses: Losses, value: Value) -> bool:

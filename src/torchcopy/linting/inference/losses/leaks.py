@@ -83,7 +83,7 @@ def _keeps_graphs(
         return False
     if kind.is_tensor and kind.graph is False:
         return False
-    if kept.is_sum and _is_taken_out(scope, root):
+    if kept.is_sum and "['" not in kept.keeper and _is_taken_out(scope, root):
         return False
     if _is_told_a_number(facts, kept):
         return False

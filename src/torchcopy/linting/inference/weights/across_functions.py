@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of, root_name, strip_calls
+from ..nodes import called_name, names_in, path_of, root_name, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, bases_of
+from .keepers import put_in
+from .kept_states import Kept
 from .places import is_in
 from .purpose import is_replaced_later
 from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_at_times
@@ -23,6 +25,7 @@ _KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__i
 _OF_A_ROUND = re.compile(r"^on_\w*(epoch|valid\w*|eval\w*)_end$|^after_(epoch|valid\w*|eval\w*)$")
 _BEST_STATE = re.compile(r"best$|best_?(model|net)?_?(state|weight|param|wts|sd|dict|model|ckpt|checkpoint)")
 _OF_EARLIER = re.compile(r"best|last|prev|old|good|before|back_?up|snapshot|initial|earlier")
+_TAKES_ALL = ("list", "tuple", "sorted", "min", "max", "deque", "nlargest", "nsmallest", "extend")
 _STOPPERS = re.compile(r"earl|best")
 _PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__exit__")
 
@@ -57,6 +60,38 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
                 )
             elif _is_left_in_given_object(keeper, state):
                 yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
+
+
+def kept_by_callers(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterator[tuple[Kept, ast.Call]]:
+    """The states that a generator yields in the midst of a training, where one of its callers keeps them all."""
+    for maker, flow in flows.items():
+        for kept in flow.yielded.values():
+            for call in facts.calls_by_name.get(maker.name, ()):
+                found = facts.definition(call.func)
+                if found is not None and found.scope is maker and _keeps_all(facts, call):
+                    yield kept, call
+                    break
+
+
+def _keeps_all(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether all that a generator yields is kept: in a list, as the best of them, round by round in a loop."""
+    above = facts.parent(call)
+    match above:
+        case ast.Call() if called_name(above) in _TAKES_ALL:
+            return True
+        case ast.comprehension(target=target):
+            inside = facts.parent(above)
+            shown = inside.elt if isinstance(inside, ast.ListComp) else None
+            return shown is not None and ast.dump(shown) == ast.dump(target).replace("Store()", "Load()")
+        case ast.For(target=target, iter=iterated) if iterated is call:
+            names = {each.id for each in names_in(target)}
+            return any(
+                isinstance(one, ast.Name) and one.id in names
+                for each in walk(above)
+                for _, value in (put_in(each) if isinstance(each, ast.Call) else ())
+                for one in (value.elts if isinstance(value, ast.Tuple) else [value])
+            )
+    return False
 
 
 def kept_for_others(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterator[State]:

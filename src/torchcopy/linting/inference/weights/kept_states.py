@@ -10,10 +10,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls, walk
+from ..objects import property_read
 from ..scopes import Scope
-from ..summaries import GIVES_ITSELF, Definition, fields_of, fields_of_named_tuple, find_method, is_decorated_to, matched_arguments
+from ..summaries import (
+    GIVES_ITSELF,
+    Definition,
+    fields_of,
+    fields_of_named_tuple,
+    find_method,
+    is_decorated_to,
+    matched_arguments,
+)
 from .keepers import kept_parameters
-from .places import entry_path, in_container, owner_of
+from .places import copied_entry, entry_path, in_container, owner_of
 from .things import thing_of, without_wrapper
 from .training import module_path
 
@@ -92,6 +101,8 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
             method_call(whole, "state_dict") is not None
         ):
             return [dataclasses.replace(each, call=node) for each in kept_in(facts, whole, depth + 1)]
+        case ast.Attribute() if given := _of_property(facts, node, depth):
+            return given
         case ast.Name() | ast.Attribute() | ast.Subscript() if (path := entry_path(node)) is not None:
             return [Kept("", "", node, alias=path)]
         case ast.Call(func=ast.Name(id="max" | "min"), args=[among]) if (path := path_of(among)) is not None:
@@ -102,6 +113,8 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
             return _of_comprehension(facts, node, depth)
         case ast.DictComp() | ast.ListComp():
             return _of_several(facts, node) or _of_comprehension(facts, node, depth)
+        case ast.Dict(keys=[None], values=[state]):  # `{**model.state_dict()}`
+            return [dataclasses.replace(each, call=node) for each in kept_in(facts, state, depth + 1)]
         case ast.Dict():
             return [
                 dataclasses.replace(each, suffix=f"[{key.value!r}]{each.suffix}")
@@ -115,7 +128,9 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
                 for index, value in enumerate(node.elts)
                 for each in kept_in(facts, value, depth + 1)
             ]
-        case ast.Call(args=[_, *held]) if called_name(node) == "partial":  # `undo = partial(net.load_state_dict, x)`
+        case ast.Call(args=[_, *held]) if (
+            called_name(node) == "partial"
+        ):  # `undo = partial(net.load_state_dict, x)`
             return [
                 dataclasses.replace(each, suffix="()", call=value)
                 for value in held
@@ -140,6 +155,21 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
         case ast.BoolOp(op=ast.Or(), values=values):
             return [each for value in values for each in kept_in(facts, value, depth + 1)]
     return []
+
+
+def _of_property(facts: FileFacts, node: ast.Attribute, depth: int) -> list[Kept]:
+    """The state that a property gives: of `self.model.weights`, which returns `self.state_dict()`."""
+    found, of = property_read(facts, node), module_path(node.value)
+    if found is None or of is None or type(node.ctx) is not ast.Load or is_decorated_to(found, "deepcopy", "clone"):
+        return []
+    own = found.scope.self_name
+    return [
+        dataclasses.replace(
+            told_by(facts, found.facts, each, node), module=f"{of}{each.module[len(own) :]}", is_returned=True
+        )
+        for each in _returned_by(found, depth)
+        if not each.alias and (each.module == own or each.module.startswith(f"{own}."))
+    ]
 
 
 def _all_parameters(facts: FileFacts, call: ast.Call) -> ast.expr | None:
@@ -308,6 +338,8 @@ def _entries_put_in(facts: FileFacts, name: ast.Name) -> Iterator[tuple[str, ast
             is_entry = isinstance(target, ast.Subscript) and path_of(target.value) == name.id
             if is_entry and isinstance(target.slice, ast.Constant):  # type: ignore[attr-defined]
                 yield f"[{target.slice.value!r}]", at.value  # type: ignore[attr-defined]
+            elif is_entry and (whole := copied_entry(facts, target, at.value)) is not None:
+                yield "", whole  # in a loop over it
 
 
 def _bound_to(facts: FileFacts, name: ast.Name) -> list[ast.expr]:

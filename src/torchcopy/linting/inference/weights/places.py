@@ -55,7 +55,8 @@ def given_places(call: ast.Call, function: Scope) -> dict[str, str]:
     return {
         parameter.arg: path
         for parameter, value in matched_arguments(call, function)
-        if (path := path_of(value)) and len(function.bindings[parameter.arg]) == 1
+        if (path := _taken_from(value) if taken_of(value) is not value else path_of(value))
+        and len(function.bindings[parameter.arg]) == 1
     }
 
 
@@ -108,7 +109,7 @@ def _makes_new_ones(facts: FileFacts, call: ast.Call) -> bool:
 
 
 def parameters_behind(facts: FileFacts, node: ast.expr) -> str | None:
-    """Whose parameter an expression is: of `p` in a loop over `net.parameters()` that module, or the list of them."""
+    """Whose parameter an expression is: of `p` in a loop over `net.parameters()` that module, or their list."""
     inner, _ = strip_calls(node, "data", "detach")
     return owner_of(container_of(facts, inner)) if isinstance(inner, ast.Name) else None
 
@@ -137,6 +138,12 @@ def bound_places(facts: FileFacts, scope: Scope, value: ast.expr, path: str) -> 
     ]
     own = [each for each in bound if scope.owns(each)]
     return [f"{each}{path[len(root.id) :]}" for each in own] or [path]
+
+
+def taken_of(value: ast.expr) -> ast.expr:
+    """The list that an entry is taken from: `kept` for `kept.pop()`; for others the value itself."""
+    of = method_call(value, "pop", "popleft")
+    return value if of is None else of
 
 
 def _taken_from(value: ast.expr | None) -> str | None:

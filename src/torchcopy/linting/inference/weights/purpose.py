@@ -58,7 +58,7 @@ def is_only_filled(facts: FileFacts, scope: Scope, name: str) -> bool:
     return all(type(each.ctx) is not ast.Load or _only_fills(facts, each) for each in named)
 
 
-def is_rewritten(facts: FileFacts, scope: Scope, place: str) -> bool:
+def is_rewritten(scope: Scope, place: str) -> bool:
     """Whether something else than parameters is put into the entries of a dict: averages of them, say."""
     name = place.partition(".")[2] if scope.owns(place) else place
     methods = scope.owner.inner if scope.owns(place) and scope.owner is not None else [scope]

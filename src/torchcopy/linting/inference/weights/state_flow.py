@@ -27,6 +27,7 @@ from .places import (
     names_of_element,
     owner_of,
     parameters_behind,
+    taken_of,
 )
 from .purpose import OF_BEFORE, is_copied_next, is_only_filled, is_rewritten
 from .rounds import (
@@ -38,7 +39,7 @@ from .rounds import (
     loops_through_models,
 )
 from .state_uses import StateUses
-from .states import TRAINED, State
+from .states import TRAINED, State, Use
 from .threads import SAVES, handed_to_saver
 from .training import is_given_back, module_path, place_behind, updates
 
@@ -50,6 +51,7 @@ _SWAPPED = re.compile(r"model|net|module|^self$")
 _INTO_A_STATE = re.compile(r"(^|[._])(dcp|dist_cp|distributed\.checkpoint|dist_checkpointing)$")
 _LOADS_A_STATE = re.compile(r"load_(from_)?state_dict|^(?!_*get).*model_state_dict")
 _FILLS = ("load", "async_load", "load_state_dict")
+_YIELDED = "yield"  # a place that no source can write
 _MOST_STATES = 200  # in one value: what holds more is no checkpoint
 _CHANGES_DICT = ("update", "pop", "popitem", "setdefault", "clear", "move_to_end")
 
@@ -95,10 +97,21 @@ class KeptStates(StateUses):
                 node
             ):
                 facts = frozenset(dataclasses.replace(each, is_trained=bool(each.place)) for each in facts)
+            case ast.Expr(value=ast.Yield(value=value)) if value is not None and self.facts.loops(node):
+                facts = self._given_out(value, facts)
             case ast.Return(value=value) if value is not None:
                 self._read_whole(value, node, "returned", facts)
             case ast.Name() | ast.Tuple() | ast.List() | ast.Attribute() | ast.withitem():
                 facts = self._targets(node, facts)
+        return facts
+
+    def _given_out(self, value: ast.expr, facts: frozenset[State]) -> frozenset[State]:
+        """After a generator has yielded a state, in each round of a loop that trains its model meanwhile."""
+        for state in self._states_of(value, facts):
+            made = dataclasses.replace(state, place=f"{_YIELDED}{state.place}")
+            if dataclasses.replace(made, is_trained=True) in facts and "[*]" not in state.kept.module:
+                self.yielded.setdefault(state.kept.call, state.kept)
+            facts |= {made}
         return facts
 
     def _begun_again(self, loop: ast.For, facts: frozenset[State]) -> frozenset[State]:
@@ -189,7 +202,7 @@ class KeptStates(StateUses):
         whole = path_of(target.value) if isinstance(target, ast.Subscript) else None
         states = [*self._states_of(entry, facts)] if entry is not None else []
         of = method_call(entry, "named_parameters")
-        if of is not None and whole is not None and not is_rewritten(self.facts, self.scope, whole):
+        if of is not None and whole is not None and not is_rewritten(self.scope, whole):
             states = [State("", Kept("", module_path(of) or "", value))]  # `old[name] = p.data`
         if whole is None or not states:
             return set()
@@ -279,6 +292,8 @@ class KeptStates(StateUses):
             return self._filled(call, facts)
         if _LOADS_A_STATE.search(name):
             return self._loaded(call, receiver, facts)
+        if name == "functional_call":
+            self._called_with(call, facts)
         if name in SAVES and not (name == "save" and receiver is None):
             for each in arguments(call):
                 self._read_whole(each, call, "saved", facts)
@@ -294,14 +309,17 @@ class KeptStates(StateUses):
             for state in facts:
                 if state.place and is_in(state.place, place) and state.is_trained and state.kept.module == module:
                     self._report(state, call, "compared")
-        made = path_of(call.func)
+        called = path_of(call.func)
         for state in facts:
-            if state.is_trained and state.place == f"{made}()":  # what `partial` made puts it back
+            if state.is_trained and state.place == f"{called}()":  # what `partial` made puts it back
                 self._report(state, call, "loaded")
         loaded: set[State] = set()
-        for load in loaded_by(self.facts, call) if facts else ():
+        for load in loaded_by(self.facts, call) if facts or self._may_load_own(call) else ():
             known = {one for one in facts if one.place == load.place and one.kept.module == load.module}
             loaded |= known
+            if not known and self.scope.owns(load.place) and not self._is_refilled(load.place, "", call, facts):
+                made = self._since_made(load.module)
+                self.unknown_uses.append(Use(self.facts.source.path, load.place, call, load.module, made))
             for state in known:
                 if state.is_trained or (load.is_trained_over and not state.kept.optimizer):
                     self._report(state, call, "loaded")
@@ -326,6 +344,12 @@ class KeptStates(StateUses):
         if name == "step" or facts or receiver is not None:
             facts = self._trained(call, facts, loaded)
         return facts
+
+    def _may_load_own(self, call: ast.Call) -> bool:
+        """Whether a call may give what the object keeps to one that loads it: `origin.restore(self.good)`."""
+        return self.into_calls and any(
+            self.scope.owns(path_of(root) or "") for root in map(taken_of, arguments(call))
+        )
 
     def _moved(self, call: ast.Call, module: str | None, facts: frozenset[State]) -> frozenset[State]:
         """After `model.cpu()` or `model.to("cpu")`: what was kept on a GPU stays there, which the message tells."""

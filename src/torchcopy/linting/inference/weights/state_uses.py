@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import re
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
@@ -23,6 +24,8 @@ from .training import module_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
+
+_OF_ANOTHER = re.compile(rf"{OF_BEFORE.pattern}|anchor|teacher|target|(^|_)ref(erence)?(_|$)|frozen")
 
 
 class StateUses(Flow[State]):
@@ -48,6 +51,8 @@ class StateUses(Flow[State]):
         """Places of dicts into which entries are put under keys that vary, and from which line on."""
         self.copied: set[str] = set()
         """Places that get a copy somewhere in the function."""
+        self.yielded: dict[ast.expr, Kept] = {}
+        """States that are yielded in each round of a training: they are one, for whoever keeps them."""
         self.training_lines: set[float] = set()
         self.called: set[str] = set()
         self.stale_at_call: dict[str, set[State]] = {}
@@ -111,6 +116,13 @@ class StateUses(Flow[State]):
                 since = self._since_made(module) if inside is None else None
                 self.unknown_uses.append(Use(self.facts.source.path, place, call, inside or module, since))
         return {state.place for state in known}
+
+    def _called_with(self, call: ast.Call, facts: frozenset[State]) -> None:
+        """After `functional_call(net, anchor, x)`, where the parameters have the name of older ones."""
+        module = module_path(call.args[0]) if len(call.args) > 1 else None
+        path = entry_path(call.args[1]) if module is not None else None
+        if module is not None and path is not None and _OF_ANOTHER.search(path.lower()):
+            self._read_into(module, call.args[1], path, call, facts, None)
 
     def _refilled(self, path: str, target: ast.expr) -> set[State]:
         """Notes that a place got a value: on this way, or for a name in this function."""
