@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .nodes import called_name, method_call, path_of, strip_calls
 from .scopes import Binding, Scope
 from .summaries import GIVES_ITSELF, Definition, bases_of, find_method, find_named, matched_arguments
+from .values.elements import container_of
 
 if TYPE_CHECKING:
     from .file_facts import FileFacts
@@ -81,8 +82,7 @@ def methods_of_each(facts: FileFacts, call: ast.Call) -> Iterator[Scope]:
     So is `callback.on_step(loss)` in a loop over `self.callbacks`.
     """
     of = call.func.value if isinstance(call.func, ast.Attribute) else None
-    bound = facts.bindings(of) if isinstance(of, ast.Name) else []
-    if [each.how for each in bound] != ["element"] or class_of(facts, of) is not None:
+    if not isinstance(of, ast.Name) or container_of(facts, of) is None or class_of(facts, of) is not None:
         return
     for scope in facts.functions:
         if scope.name == called_name(call) and isinstance(getattr(scope.parent, "node", None), ast.ClassDef):

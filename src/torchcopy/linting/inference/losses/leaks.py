@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..nodes import Loop, called_name, gone_through, keyword, method_call, names_in, path_of, root_name
 from ..scopes import Scope
 from ..summaries import is_optimizer_step
+from ..values.elements import container_of
 from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, is_list_of_tensors, needed_values, takers
 from .loss_flow import Losses, losses_of
@@ -339,8 +340,8 @@ def repeats(
 def _container(facts: FileFacts, call: ast.AST) -> str | None:
     """What a loop goes through, of each object of which a method is called."""
     of = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
-    bound = facts.bindings(of) if isinstance(of, ast.Name) else []
-    return path_of(gone_through(bound[0].value)) if [each.how for each in bound] == ["element"] else None  # type: ignore[arg-type]
+    through = container_of(facts, of) if isinstance(of, ast.Name) else None
+    return path_of(gone_through(through)) if through is not None else None
 
 
 def _behind(scope: Scope, place: str) -> str:

@@ -20,6 +20,7 @@ from .keepers import CONTAINERS, kept_by_method, put_in
 from .kept_states import Kept, is_copy, kept_in
 from .loads import loaded_by, put_into_parameters
 from .places import (
+    bound_places,
     copied_entry,
     entry_path,
     is_in,
@@ -43,7 +44,9 @@ from .states import TRAINED, State, Use
 from .threads import SAVES, handed_to_saver
 from .training import is_given_back, module_path, place_behind, updates
 
-_IN_THE_MIDST = re.compile(r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after")
+_IN_THE_MIDST = re.compile(
+    r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after|good|push|remember"
+)
 _SWAPS = re.compile(
     r"ema_(scope|context|weights|param)|averaged?_(param|weight)|(use|apply|with|swap)_(ema|swa|avg|aver|shadow|param)"
 )
@@ -317,9 +320,10 @@ class KeptStates(StateUses):
         for load in loaded_by(self.facts, call) if facts or self._may_load_own(call) else ():
             known = {one for one in facts if one.place == load.place and one.kept.module == load.module}
             loaded |= known
-            if not known and self.scope.owns(load.place) and not self._is_refilled(load.place, "", call, facts):
-                made = self._since_made(load.module)
-                self.unknown_uses.append(Use(self.facts.source.path, load.place, call, load.module, made))
+            for place in self._own_places(call, load.place) if not known else ():
+                if not self._is_refilled(place, "", call, facts):
+                    made = self._since_made(load.module)
+                    self.unknown_uses.append(Use(self.facts.source.path, place, call, load.module, made))
             for state in known:
                 if state.is_trained or (load.is_trained_over and not state.kept.optimizer):
                     self._report(state, call, "loaded")
@@ -345,10 +349,22 @@ class KeptStates(StateUses):
             facts = self._trained(call, facts, loaded)
         return facts
 
+    def _own_places(self, call: ast.Call, place: str) -> Iterator[str]:
+        """Where the object keeps what a call is given, also behind a name: `last = self.kept.pop()`."""
+        for each in arguments(call):
+            if is_in(place, path_of(taken_of(each)) or "?"):
+                yield from (
+                    one for one in bound_places(self.facts, self.scope, each, place) if self.scope.owns(one)
+                )
+
     def _may_load_own(self, call: ast.Call) -> bool:
         """Whether a call may give what the object keeps to one that loads it: `origin.restore(self.good)`."""
-        return self.into_calls and any(
-            self.scope.owns(path_of(root) or "") for root in map(taken_of, arguments(call))
+        given = ((taken_of(each), path_of(taken_of(each)) or "") for each in arguments(call) if self.into_calls)
+        return any(
+            self.scope.owns(place)
+            for each, path in given
+            if path
+            for place in bound_places(self.facts, self.scope, each, path)
         )
 
     def _moved(self, call: ast.Call, module: str | None, facts: frozenset[State]) -> frozenset[State]:
