@@ -1,0 +1,137 @@
+"""Which of the states that are kept in a function were trained since: what changes their model in place."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator
+
+from ..nodes import arguments, called_name, method_call, path_of, strip_calls, walk
+from ..summaries import is_optimizer_step
+from .places import (
+    is_in,
+    names_of_element,
+    owner_of,
+)
+from .rounds import (
+    ROUNDS,
+    is_one_of_each_round,
+)
+from .state_uses import StateUses
+from .states import TRAINED, State
+from .training import updates
+
+IN_THE_MIDST = re.compile(
+    r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after|good|push|remember"
+)
+
+
+class TrainedStates(StateUses):
+    """Marks the states whose model a statement trains; what is done with them says the base class."""
+
+    def _trained(self, call: ast.Call, facts: frozenset[State], loaded: set[State]) -> frozenset[State]:
+        modules = {each.kept.module for each in facts if each.place and not each.is_trained}
+        modules -= {*self._given_by_their_state(call, facts)}
+        trained = {module for module in modules if self._updates(call, module)}
+        if trained:
+            self.training_lines.add(call.lineno)
+            changed = {
+                each
+                for each in facts
+                if not each.is_trained
+                and each.kept.module in trained
+                and each not in loaded
+                and (each.is_of_former_pass or not is_one_of_each_round(self.facts, each.kept, call))
+            }
+            facts = (facts - changed) | {dataclasses.replace(each, is_trained=True) for each in changed}
+        if TRAINED not in facts and self._steps(call):
+            facts |= {TRAINED}
+        return facts
+
+    def _updates(self, call: ast.Call, module: str) -> bool:
+        """Whether a call trains a module, which it may know as the element of a container."""
+        names = (module, *names_of_element(self.facts, call, module))
+        return any(updates(self.facts, call, each) for each in names)
+
+    def _given_by_their_state(self, call: ast.Call, facts: frozenset[State]) -> Iterator[str]:
+        """The modules whose state alone a function is given: it trains a model of its own, which begins so."""
+        given = {path for each in arguments(call) if (path := path_of(each)) is not None}
+        of = call.func.value if isinstance(call.func, ast.Attribute) else None
+        owner = path_of(of)
+        if self.facts.definition(call.func) is not None or any("opt" in each.lower() for each in given):
+            return
+        made = [each.value for each in self.facts.bindings(of)] if isinstance(of, ast.Name) else []
+        of_owner = {path_of(one) for each in made if isinstance(each, ast.Call) for one in arguments(each)}
+        for each in facts:
+            module = each.kept.module
+            is_given = bool(each.place) and any(is_in(each.place, one) for one in given)
+            if is_given and module not in given | of_owner and not (owner and is_in(module, owner)):
+                yield module
+
+    def _steps(self, call: ast.Call) -> bool:
+        """Whether an optimizer takes a step: here, or in another method of the object."""
+        if called_name(call) == "step":
+            return updates(self.facts, call, "?")
+        if not isinstance(call.func, ast.Attribute) or path_of(call.func.value) != self.scope.self_name:
+            return False
+        return self._calls_what_steps(call)
+
+    def _calls_what_steps(self, call: ast.Call) -> bool:
+        found = self.facts.definition(call.func)
+        return found is not None and found.scope.is_function and self.facts.done_by(found).steps
+
+    @functools.cached_property
+    def _trains_in_a_loop(self) -> bool:
+        """Whether the function is the whole training, which is over behind its loop, and not one epoch of it."""
+        if IN_THE_MIDST.search(self.scope.name) or any(each.arg in ROUNDS for each in self.scope.parameters):
+            return False
+        return any(
+            self.facts.loops(each) and (is_optimizer_step(self.facts, each) or self._calls_what_steps(each))
+            for each in self.scope.nodes(ast.Call)
+        )
+
+    def _written(self, receiver: ast.expr, facts: frozenset[State]) -> frozenset[State]:
+        """After an in-place method: on a parameter it trains; on an entry of the state it is the purpose."""
+        inner, _ = strip_calls(receiver, "data", "detach", "view")
+        root: ast.expr = inner
+        while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
+            root = root.func if isinstance(root, ast.Call) else root.value
+        if isinstance(root, ast.Name):
+            for bound in self.facts.bindings(root):
+                if bound.how == "value" and isinstance(bound.value, ast.Subscript):  # `entry = state[key]`
+                    of = path_of(bound.value.value)
+                    self.written_through |= {of} if of is not None else set()
+                    facts = frozenset(each for each in facts if each.place != of)
+                if bound.how != "element" or bound.value is None:
+                    continue
+                owners = (owner_of(n) for n in walk(bound.value) if isinstance(n, ast.expr))
+                for path in owners:
+                    if path is not None:
+                        return frozenset(
+                            dataclasses.replace(each, is_trained=True) if is_in(each.kept.module, path) else each
+                            for each in facts
+                        )
+                iterated = method_call(bound.value, "items", "values")
+                place = path_of(iterated if iterated is not None else bound.value)
+                facts = frozenset(each for each in facts if each.place != place)
+        path = path_of(inner)
+        base = path_of(inner.value) if isinstance(inner, ast.Subscript) else None
+        if base is not None and any(each.place == base for each in facts):
+            self.written_through.add(base)
+        return frozenset(each for each in facts if each.place not in (path, base) or not each.place)
+
+    def _moved(self, call: ast.Call, module: str | None, facts: frozenset[State]) -> frozenset[State]:
+        """After `model.cpu()` or `model.to("cpu")`: what was kept on a GPU stays there, which the message tells."""
+        is_to_host = called_name(call) == "cpu" or any(
+            isinstance(each, ast.Constant) and each.value == "cpu" for each in call.args
+        )
+        if not is_to_host or module is None:
+            return facts
+        return frozenset(
+            dataclasses.replace(each, kept=dataclasses.replace(each.kept, copied_on_gpu=True))
+            if each.place and each.kept.module == module and not each.is_trained
+            else each
+            for each in facts
+        )
