@@ -27,7 +27,7 @@ from .scopes import Binding, Scope
 from .summaries import Definition, Doings, Returned, done_by, find_definition, returned_by
 from .values import expressions
 from .values.kinds import Kind
-from .weights.kept_states import Kept
+from .weights.kept import Kept
 
 if TYPE_CHECKING:
     from .weights.keepers import KeptParameter

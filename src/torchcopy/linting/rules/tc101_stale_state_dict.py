@@ -17,7 +17,8 @@ from ..inference.weights.across_functions import (
     kept_by_callers,
     kept_for_others,
 )
-from ..inference.weights.kept_states import Kept, unwrapped
+from ..inference.weights.kept import Kept
+from ..inference.weights.kept_states import unwrapped
 from ..inference.weights.state_flow import KeptStates
 from ..inference.weights.states import State, Use
 

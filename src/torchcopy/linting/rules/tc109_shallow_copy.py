@@ -15,7 +15,7 @@ from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
 from ..inference.nodes import called_name, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Scope
-from ..inference.weights.kept_states import NAMES_OF_SNAPSHOTS
+from ..inference.weights.entrywise_states import NAMES_OF_SNAPSHOTS
 from ..inference.weights.things import is_module
 from ..inference.weights.training import module_path, updates, written_module
 

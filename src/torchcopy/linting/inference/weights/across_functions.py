@@ -11,7 +11,7 @@ from ..nodes import called_name, names_in, path_of, root_name, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, bases_of
 from .keepers import put_in
-from .kept_states import Kept
+from .kept import Kept
 from .places import is_in
 from .purpose import is_replaced_later
 from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_at_times

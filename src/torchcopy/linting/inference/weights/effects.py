@@ -11,8 +11,8 @@ from ..nodes import called_name, gone_through, path_of, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import Definition
 from .keepers import always_runs
-from .kept_states import told_by
 from .places import as_the_caller_writes, given_places, is_in, is_same_object
+from .returned_states import told_by
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from ..nodes import arguments, method_call, path_of, root_name, root_of
 from .effects import left_by
 from .keepers import kept_by_method
-from .kept_states import Kept, kept_in
+from .kept import Kept
+from .kept_states import kept_in
 from .places import (
     copied_entry,
     entry_path,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..nodes import arguments, called_name, method_call, names_in, path_of, root_name, strip_calls, walk
 from ..scopes import Scope
 from .keepers import CONTAINERS
-from .kept_states import Kept
+from .kept import Kept
 from .places import is_in
 from .training import is_given_back, module_path
 

@@ -11,7 +11,7 @@ from .places import entry_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .kept_states import Kept
+    from .kept import Kept
 
 
 ROUNDS = ("epoch", "step", "gen", "generation", "round", "round_idx", "iteration", "episode")

@@ -16,7 +16,6 @@ from ..summaries import GIVES_ITSELF
 from .comparisons import met
 from .effects import cloned_in, compared_by, replaced_by
 from .keepers import CONTAINERS, put_in
-from .kept_states import is_copy
 from .loads import loaded_by, put_into_parameters
 from .placed_states import PlacedStates
 from .places import (
@@ -28,6 +27,7 @@ from .places import (
     taken_of,
 )
 from .purpose import is_copied_next
+from .returned_states import is_copy
 from .rounds import (
     is_of_each_round,
     loops_through_models,

@@ -13,7 +13,7 @@ from ..nodes import arguments, called_name, keyword, method_call, path_of, root_
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF
 from .comparisons import origins
-from .kept_states import Kept
+from .kept import Kept
 from .loads import behind_copies, result_places
 from .places import bound_places, entry_path, in_container, is_in
 from .purpose import OF_BEFORE, goes_into_another, is_replaced, is_reset_in_loop

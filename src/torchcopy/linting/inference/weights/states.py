@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 
-from .kept_states import Kept
+from .kept import Kept
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
