@@ -82,11 +82,28 @@ def methods_of_each(facts: FileFacts, call: ast.Call) -> Iterator[Scope]:
     So is `callback.on_step(loss)` in a loop over `self.callbacks`.
     """
     of = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if not isinstance(of, ast.Name) or container_of(facts, of) is None or class_of(facts, of) is not None:
+    through = container_of(facts, of) if isinstance(of, ast.Name) else None
+    if through is None or class_of(facts, of) is not None:
         return
+    known = _classes_in(facts, through)
     for scope in facts.functions:
-        if scope.name == called_name(call) and isinstance(getattr(scope.parent, "node", None), ast.ClassDef):
+        is_method = scope.name == called_name(call) and isinstance(
+            getattr(scope.parent, "node", None), ast.ClassDef
+        )
+        if is_method and (known is None or scope.parent in known):
             yield scope
+
+
+def _classes_in(facts: FileFacts, container: ast.expr) -> list[Scope] | None:
+    """The classes of the objects of a list that is written in the file; nothing where one of them is not known."""
+    bound = facts.bindings(container) if isinstance(container, ast.Name) else []
+    if isinstance(container, ast.Attribute):
+        bound = facts.attribute_bindings(container)
+    written = bound[0].value if len(bound) == 1 else container
+    if not isinstance(written, ast.List | ast.Tuple) or [*_put_in(facts, container)]:
+        return None
+    found = [class_of(facts, each) for each in written.elts]
+    return None if any(each is None for each in found) else [each.scope for each in found if each is not None]
 
 
 def _has_backward(found: Definition) -> bool:

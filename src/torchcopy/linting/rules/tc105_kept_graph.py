@@ -15,6 +15,7 @@ from ..inference.losses.loss_flow import losses_of
 from ..inference.losses.loss_terms import terms
 from ..inference.losses.loss_values import ANY, KeptValue, Part, Value
 from ..inference.nodes import called_name, path_of
+from ..inference.objects import class_of
 from ..inference.scopes import Scope
 from ..inference.summaries import matched_arguments
 
@@ -104,12 +105,20 @@ def _kept_by_calls(facts: FileFacts, scope: Scope, hot: set[Value]) -> Iterator[
             into = next((value for each, value in matched if each.arg == keeper.bucket), None)
             kind = facts.kind_of(into)
             is_array = kind.name not in ("dict", "list") and (kind.is_known or keeper.is_slot)
-            place = "" if is_array else path_of(into) or ""
+            place = "" if is_array or _has_a_class(facts, into) else path_of(into) or ""
         if place:
             inside = keeper.statement if keeper.facts is facts else None
             is_made_before = isinstance(given.node, ast.Call) and given.node not in ast.walk(given.argument)
             node = given.argument if is_made_before else given.node  # of a dict, not where its entry is computed
             yield KeptValue(node, given.call, place, False, given.values, inside)
+
+
+def _has_a_class(facts: FileFacts, node: ast.expr | None) -> bool:
+    """Whether what losses are put into may do something else with them: an object, queues of the last few."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    made = (one for each in bound if each.value is not None for one in ast.walk(each.value))
+    is_short = any(isinstance(each, ast.Call) and called_name(each) == "deque" for each in made)
+    return is_short or class_of(facts, node) is not None
 
 
 def _never_differentiated(facts: FileFacts) -> Iterator[Finding]:

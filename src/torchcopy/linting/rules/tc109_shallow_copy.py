@@ -9,13 +9,16 @@ import ast
 import dataclasses
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from ..findings import Finding
 from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
 from ..inference.nodes import called_name, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Scope
+from ..inference.weights.effects import replaced_by
 from ..inference.weights.entrywise_states import NAMES_OF_SNAPSHOTS
+from ..inference.weights.places import given_other_tensors
 from ..inference.weights.things import is_module
 from ..inference.weights.training import module_path, updates, written_module
 
@@ -26,6 +29,8 @@ _KEPT_MODULE = re.compile(r"(^|_)(best|old|prev|previous|initial|backup|snapshot
 _TARGET = re.compile(r"(^|_)target(_|$)|^target|_target$|_tgt$")
 _TEACHER, _STUDENT = re.compile(r"teacher"), re.compile(r"student")
 _SIGNS_OF_TRAINING = ("optimizer", ".step(", ".backward(", "load_state_dict(")
+_COPIES = ("copy_", "lerp_", "sub", "sub_", "_foreach_copy_", "_foreach_sub", "parameters_to_vector")
+_TELL_NO_VALUE = ("id", "keys", "data_ptr", "len", "type")
 _LISTS = ("list", "tuple", "dict", "OrderedDict")
 
 
@@ -39,6 +44,7 @@ class Shared:
         node: the expression to report.
         what: `another module around the same parameters`, …
         is_trained: the module was trained since.
+        is_handle: it is a list of the parameters as they are, which may be there to train, clip or count them.
     """
 
     place: str
@@ -46,6 +52,7 @@ class Shared:
     node: ast.expr
     what: str
     is_trained: bool = False
+    is_handle: bool = False
 
 
 class _SharedParameters(Flow[Shared]):
@@ -66,7 +73,14 @@ class _SharedParameters(Flow[Shared]):
             for each in walk(node):
                 if isinstance(each, ast.Call):
                     facts = self._trained(each, facts)
+        loop = self.facts.parent(node)
+        at = loop if _is_head(loop, node) else node
+        others = {*given_other_tensors(self.facts, at)}
+        facts = frozenset(one for one in facts if one.module not in others)
         targets = node.targets if isinstance(node, ast.Assign) else []
+        written = [one for each in walk(at) if isinstance(each, ast.Assign) for one in each.targets]
+        rewritten = {path_of(each.value) for each in written if isinstance(each, ast.Subscript)}
+        facts = frozenset(one for one in facts if one.place not in rewritten)  # `saved[i] = saved[i].clone()`
         for each in walk(node):
             if isinstance(each, ast.Name | ast.Attribute) and type(each.ctx) is ast.Store:
                 path = path_of(each)
@@ -87,6 +101,8 @@ class _SharedParameters(Flow[Shared]):
             if isinstance(each, ast.Name | ast.Attribute) and type(each.ctx) is ast.Load:
                 path = path_of(each)
                 if path in trained and not self._is_no_read(each):
+                    if trained[path].is_handle and not _is_read_for_values(self.facts, each):
+                        continue
                     shared = trained[path]
                     self.found.setdefault(shared.node, (shared, each))
 
@@ -98,6 +114,8 @@ class _SharedParameters(Flow[Shared]):
         return isinstance(above, ast.Compare) and isinstance(above.ops[0], ast.Is | ast.IsNot)
 
     def _trained(self, call: ast.Call, facts: frozenset[Shared]) -> frozenset[Shared]:
+        replaced = {*replaced_by(self.facts, call)} if facts else set()
+        facts = frozenset(each for each in facts if each.module not in replaced)
         modules = {each.module for each in facts if not each.is_trained}
         written = written_module(self.facts, call)
         trained = {
@@ -114,6 +132,51 @@ class _SharedParameters(Flow[Shared]):
         return frozenset(
             dataclasses.replace(each, is_trained=True) if each.module in trained else each for each in facts
         )
+
+
+def _is_read_for_values(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a list of parameters is read beside others, or by name, for a difference, a test or a copy."""
+    above: ast.AST | None = facts.parent(node)
+    while isinstance(above, ast.Call) and called_name(above) in ("list", "enumerate", "values", "items"):
+        above = facts.parent(above)
+    if isinstance(above, ast.Attribute):  # `before.items()`
+        call = facts.parent(above)
+        above = facts.parent(call) if call is not None else None
+    is_beside = isinstance(above, ast.Call) and called_name(above) in ("zip", "load_state_dict", *_COPIES)
+    if not (is_beside or isinstance(above, ast.Subscript)):
+        return False
+    at = facts.statement_of(node)
+    around: ast.AST | None = at if at is not None else node
+    return around is not None and any(_meets(each) for each in walk(around))
+
+
+def _meets(node: ast.AST) -> bool:
+    """Whether an expression reads values: a difference, a comparison other than by identity, a copy."""
+    match node:
+        case ast.BinOp(op=ast.Sub() | ast.Add() | ast.Mult()):
+            return True
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq()]):
+            return not any(
+                isinstance(each, ast.Call) and called_name(each) in _TELL_NO_VALUE for each in walk(node)
+            )
+        case ast.Call():
+            return called_name(node) in (
+                *_COPIES,
+                "equal",
+                "allclose",
+                "load_state_dict",
+                "mse_loss",
+                "dist",
+                "norm",
+            )
+        case ast.Assign(targets=[ast.Attribute(attr="data")]):
+            return True
+    return False
+
+
+def _is_head(loop: ast.AST | None, node: ast.AST) -> TypeGuard[ast.For]:
+    """Whether a node is what a loop goes through."""
+    return isinstance(loop, ast.For) and loop.iter is node
 
 
 def _last_name(place: str) -> str:
@@ -143,7 +206,9 @@ def _shared(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
     owner = _listed_parameters(value)
     if owner is None or NAMES_OF_SNAPSHOTS.search(_last_name(owner)):
         return None  # what is kept is the other module
-    return Shared(place, owner, value, f"the parameters of `{owner}` themselves")
+    inside = [each.attr for each in ast.walk(value) if isinstance(each, ast.Attribute)]
+    is_handle = not {"data", "detach"} & {*inside}
+    return Shared(place, owner, value, f"the parameters of `{owner}` themselves", is_handle=is_handle)
 
 
 def _listed_parameters(node: ast.expr) -> str | None:
@@ -235,7 +300,11 @@ def _targets(facts: FileFacts) -> Iterator[Finding]:
             place, module = path_of(node.targets[0]), path_of(value)
             if place is None or module is None:
                 continue
-            is_teacher = _TEACHER.search(_last_name(place)) and _STUDENT.search(_last_name(module))
+            is_teacher = (
+                _TEACHER.search(_last_name(place)) is not None
+                and _STUDENT.search(_last_name(module)) is not None
+                and not _is_made_each_round(facts, scope, node, module)
+            )
             if not (_TARGET.search(_last_name(place)) or is_teacher):
                 continue
             if _TARGET.search(_last_name(module)) or not _is_network_name(_last_name(place)):
@@ -251,6 +320,12 @@ def _targets(facts: FileFacts) -> Iterator[Finding]:
                     f"a {'teacher' if is_teacher else 'target network'} is a copy: `copy.deepcopy({module})`",
                     node.value,
                 )
+
+
+def _is_made_each_round(facts: FileFacts, scope: Scope, node: ast.Assign, module: str) -> bool:
+    """Whether a loop around an assignment makes the module anew, so that its second name is of an older one."""
+    around = {*facts.loops(node)}
+    return any(around & {*facts.loops(each.node)} for each in facts.bindings_of_path(scope, module))
 
 
 def _is_network_name(name: str) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, method_call, path_of
+from ..nodes import arguments, called_name, method_call, names_in, path_of
 from ..objects import class_of, methods_of_each
 from ..scopes import Scope
 from ..summaries import Definition, find_method, is_decorated_to, matched_arguments
@@ -32,6 +32,12 @@ _GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_f
 _SUMMANDS = re.compile(  # by whole words: what is added up to a loss, under a name that says no more
     r"(^|_)(mse|mae|bce|ce|l[12]|err|error|rec|recon|reconstruction|dice|adv|gp|tv|huber|hinge|triplet|ssim)(_|$)|^l_|^err"
 )
+_ROUND = re.compile(r"(^|_)(i|t|k|it|iter|iters|iteration|steps?|epochs?|rounds?|progress|global_step)(_|$)|^i_")
+_REDUCES = frozenset(
+    "mean sum norm pow square abs exp log sqrt std var max min logsumexp log_prob entropy clamp relu softplus "
+    "sigmoid tanh neg mul div add sub dist prod amax amin diff trace".split()
+)
+_SURELY = re.compile(r"loss|kl|nll|elbo")
 _COUNTS = re.compile(r"(^|_)(n|num|count|size|len|eps|margin|target|mask|lr|temperature|weight|coef|scale)s?(_|$)")
 _FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
 _IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
@@ -233,6 +239,8 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
         source = source.body
     made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
     is_named = is_loss_like(part.place) or part in losses.summed or any(map(_is_of_loss, made_by))
+    if not (is_named and _SURELY.search(part.place.lower())) and not _shows_tensors(losses, part):
+        return False  # the penalty or advantage that an environment gives, say
     is_named = is_named or _SUMMANDS.search(part.name.lower().rpartition(".")[2]) is not None
     if not isinstance(source, ast.Call | ast.BinOp | ast.UnaryOp) or not is_named:
         kind = losses.facts.kind_of(part.source)
@@ -249,12 +257,12 @@ def _is_summand(losses: Losses, part: Value, of: Value) -> bool:
         return False
     if isinstance(part.source, ast.ListComp | ast.List):
         return of.source is not None and is_list_of_tensors(losses, part) and _joins(of.source, part.place)
-    if not may_be_tensor(part.source):
+    if not may_be_tensor(part.source) or not _shows_tensors(losses, part):
         return False
     if of.source is None or _COUNTS.search(part.place.lower()):
         return False
     kind = _kind(losses, part)
-    if _is_compared(losses, part):
+    if _is_compared(losses, part) or _is_scheduled(part.source):
         return False
     added = [path_of(each) for each in summands(of.source)]
     added += [path_of(each) for each in _listed_in(of.source)]
@@ -267,6 +275,45 @@ def _listed_in(source: ast.expr) -> Iterator[ast.expr]:
         for given in term.args if isinstance(term, ast.Call) else ():
             if isinstance(given, ast.List | ast.Tuple):
                 yield from shown(given)
+
+
+def _shows_tensors(losses: Losses, part: Value) -> bool:
+    """Whether something tells that a value is computed from tensors: what nothing tells of may be a number."""
+    sources = [each.source for each in (part, *losses.parts_of([part])) if each.source is not None]
+    return any(_is_tensor_like(losses, each) for source in sources for each in ast.walk(source))
+
+
+def _is_tensor_like(losses: Losses, node: ast.AST, depth: int = 0) -> bool:
+    """Whether an expression is a call of PyTorch, of a module, or of a method that reduces a tensor."""
+    if not isinstance(node, ast.Call):
+        return False
+    facts = losses.facts
+    is_of_math = facts.resolve(node.func).partition(".")[0] in ("math", "numpy", "np")
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _REDUCES and not is_of_math:
+        return True
+    if facts.resolve(node.func).startswith("torch"):
+        return True
+    kind = facts.kind_of(node)
+    if kind.is_tensor or facts.kind_of(node.func).name == "module":
+        return not kind.is_known or kind.is_tensor
+    found = facts.definition(node.func)
+    if found is not None and found.scope.is_function:
+        return depth < _DEEPEST and any(
+            _is_tensor_like(losses_of(found.facts, found.scope), each, depth + 1)
+            for each in found.scope.nodes(ast.Call)
+        )
+    last = (path_of(node.func) or "").lower().rpartition(".")[2]
+    if _FORWARDS.search(last) is not None or _GIVES_LOSS.search(last) is not None:
+        return True
+    hows = {each.how for each in facts.bindings(node.func)} if isinstance(node.func, ast.Name) else set()
+    return bool(hows) and hows <= {"parameter", "value", "part", "element"} and not _is_scheduled(node)
+
+
+def _is_scheduled(source: ast.expr) -> bool:
+    """Whether a value is computed from the number of the round alone: `ramp = anneal(step)`."""
+    calls = [each for each in terms(source) if isinstance(each, ast.Call)]
+    read = [one.id.lower() for each in calls for given in arguments(each) for one in names_in(given)]
+    return bool(read) and all(map(_ROUND.search, read))
 
 
 def _is_compared(losses: Losses, part: Value) -> bool:

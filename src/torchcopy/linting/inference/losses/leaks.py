@@ -155,6 +155,8 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
             if is_leak(facts, scope, losses, each, given=taken.value):
                 return Keeper(facts, each.statement)
         elif root != taken.value.place and [one.how for one in scope.bindings.get(root, ())] == ["parameter"]:
+            if _is_emptied(scope, root, each):
+                continue
             is_entry = each.keeper != root or not each.is_sum  # a number that is added to stays what it was
             is_slot = not isinstance(each.statement, ast.Call)
             if is_entry and _keeps_graphs(facts, scope, losses, each, given=taken.value, is_slot_known=is_slot):
@@ -165,6 +167,18 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
             if found is not None and not found[1].bucket:
                 return found[1]
     return None
+
+
+def _is_emptied(scope: Scope, name: str, kept: KeptValue) -> bool:
+    """Whether a function also empties or cuts what it is given to keep losses in, or changes what it has put in."""
+    calls = (method_call(each, "clear", "pop", "popleft", "popitem") for each in scope.nodes(ast.Call))
+    if _is_cut(scope, name) or any(path_of(each) == name for each in calls):
+        return True
+    return not kept.is_sum and any(
+        type(each.ctx) is ast.Store and path_of(each.value) == name and each is not kept.node
+        for each in scope.nodes(ast.Subscript)
+        if not any(each is one for at in [kept.statement] if isinstance(at, ast.Assign) for one in at.targets)
+    )
 
 
 def _is_an_option(facts: FileFacts, node: ast.AST) -> bool:
@@ -286,7 +300,15 @@ def _is_bounded(facts: FileFacts, losses: Losses, root: str) -> bool:
                 case ast.Slice(lower=ast.UnaryOp(op=ast.USub(), operand=longest)):  # `losses = losses[-20:]`
                     return _is_short(longest)
             return True
-    return root in losses.cut
+    return root in losses.cut or _is_cut(scope, root)
+
+
+def _is_cut(scope: Scope, place: str) -> bool:
+    """Whether a list is cut to the last few: `del losses[:-20]`, `losses[:] = losses[-20:]`."""
+    of_it = [each for each in scope.nodes(ast.Subscript) if path_of(each.value) == place]
+    slices = [each for each in of_it if isinstance(each.slice, ast.Slice)]
+    bounds = [one for each in slices for one in ast.walk(each.slice) if isinstance(one, ast.Constant)]
+    return any(type(each.ctx) is not ast.Load for each in slices) and any(map(_is_short, bounds))
 
 
 def _is_short(length: ast.expr | None) -> bool:
@@ -323,6 +345,7 @@ def repeats(
         for each in scope.bindings.get(name, [])
         if each.how in ("value", "part", "element", "entered") and not _reads(each.value, name)
     ]
+    begins += [call for call in scope.nodes(ast.Call) if path_of(method_call(call, "clear")) == name]
     is_loss = LOSS_LIKE.search((path_of(kept.node) or "").lower()) is not None
     loops = [
         loop

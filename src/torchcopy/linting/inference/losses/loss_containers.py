@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from ..nodes import LOOPS, called_name, gone_through, path_of
 from .loss_terms import entries_of
 
+_LETS_GO = re.compile(r"detach|forget|free|release|graph|to_(numbers|floats|cpu|numpy)")
 _CONVERTS = re.compile(r"detach|item|float|number|scalar|numpy")
 
 
@@ -27,6 +28,8 @@ def replaced_in(node: ast.AST, above: ast.AST | None) -> Iterator[tuple[str, str
             yield path_of(of) or "", key if isinstance(key, str | int) else None
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr="detach_"))):
             yield from _entry(of)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr=name), args=[])) if _LETS_GO.search(name):
+            yield path_of(of) or "", None
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr="clear"))):
             yield path_of(of) or "", None
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr="update")) as call):

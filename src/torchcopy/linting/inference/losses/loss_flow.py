@@ -142,7 +142,8 @@ class Losses(LossSources):
             self._keep(call.args[0], call, keeper, True, facts)
         elif self._is_put_in_list(call):
             keeper = list_of(call.func.value)  # type: ignore[attr-defined]
-            for kept in shown(call.args[-1]) if keeper is not None else ():
+            is_computed = isinstance(call.args[-1], ast.BinOp | ast.UnaryOp) and self.facts.is_without_graph(call)
+            for kept in shown(call.args[-1]) if keeper is not None and not is_computed else ():
                 self._keep(kept, call, keeper or "", False, facts)
                 for inside in self.held_by_object(kept):
                     self._keep(inside, call, keeper or "", False, facts)
@@ -315,6 +316,8 @@ class Losses(LossSources):
         loops = self.facts.loops(key)
         if not isinstance(key, ast.Name | ast.BinOp | ast.Tuple) or not loops:
             return False
+        if isinstance(key, ast.BinOp) and isinstance(key.op, ast.Mod):
+            return False  # of the last few
         if (
             isinstance(loops[0], ast.For) and method_call(loops[0].iter, "items", "keys") is not None
         ) or _is_a_name(key):
@@ -339,7 +342,8 @@ class Losses(LossSources):
         before = {each for each in facts if each.place == place and each != made}
         self.derived.setdefault(made, set()).update(before)
         self.parts.setdefault(made, set()).update(before)
-        self.relate(made, value, facts)
+        if not self.facts.is_without_graph(at):
+            self.relate(made, value, facts)
         return self._rebound(place, made, facts)
 
     def _rebound(self, place: str | None, made: Value | None, facts: frozenset[Value]) -> frozenset[Value]:

@@ -13,7 +13,8 @@ from ..summaries import GIVES_ITSELF, bases_of
 from .keepers import put_in
 from .kept import Kept
 from .places import is_in
-from .purpose import is_replaced_later
+from .purpose import is_replaced_later, is_rewritten
+from .returned_states import is_copy
 from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_at_times
 from .state_flow import KeptStates
 from .states import State, Use
@@ -25,7 +26,7 @@ _KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__i
 _OF_A_ROUND = re.compile(r"^on_\w*(epoch|valid\w*|eval\w*)_end$|^after_(epoch|valid\w*|eval\w*)$")
 _BEST_STATE = re.compile(r"best$|best_?(model|net)?_?(state|weight|param|wts|sd|dict|model|ckpt|checkpoint)")
 _OF_EARLIER = re.compile(r"best|last|prev|old|good|before|back_?up|snapshot|initial|earlier")
-_TAKES_ALL = ("list", "tuple", "sorted", "min", "max", "deque", "nlargest", "nsmallest", "extend")
+_TAKES_ALL = ("list", "tuple", "sorted", "min", "max", "nlargest", "nsmallest", "extend")
 _STOPPERS = re.compile(r"earl|best")
 _PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__exit__")
 
@@ -59,7 +60,9 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
                     (state, use) for user, use in uses if _is_used_outside(facts, keeper, state, outer, user, use)
                 )
             elif _is_left_in_given_object(keeper, state):
-                yield from ((state, use) for user, use in uses if _is_loaded_from_it(keeper, state, user, use))
+                yield from (
+                    (state, use) for user, use in uses if _is_loaded_from_it(facts, keeper, state, user, use)
+                )
 
 
 def kept_by_callers(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterator[tuple[Kept, ast.Call]]:
@@ -68,12 +71,12 @@ def kept_by_callers(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterato
         for kept in flow.yielded.values():
             for call in facts.calls_by_name.get(maker.name, ()):
                 found = facts.definition(call.func)
-                if found is not None and found.scope is maker and _keeps_all(facts, call):
+                if found is not None and found.scope is maker and _keeps_all(facts, call, kept.suffix):
                     yield kept, call
                     break
 
 
-def _keeps_all(facts: FileFacts, call: ast.Call) -> bool:
+def _keeps_all(facts: FileFacts, call: ast.Call, part: str) -> bool:
     """Whether all that a generator yields is kept: in a list, as the best of them, round by round in a loop."""
     above = facts.parent(call)
     match above:
@@ -84,6 +87,9 @@ def _keeps_all(facts: FileFacts, call: ast.Call) -> bool:
             shown = inside.elt if isinstance(inside, ast.ListComp) else None
             return shown is not None and ast.dump(shown) == ast.dump(target).replace("Store()", "Load()")
         case ast.For(target=target, iter=iterated) if iterated is call:
+            at = re.match(r"\[(\d+)\]", part)
+            if isinstance(target, ast.Tuple) and at is not None and int(at[1]) < len(target.elts):
+                target = target.elts[int(at[1])]
             names = {each.id for each in names_in(target)}
             return any(
                 isinstance(one, ast.Name) and one.id in names
@@ -177,6 +183,8 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
     is_plain = "[*]" not in state.place and not _OF_EARLIER.search(attribute.lower())
     if state.kept.is_returned and is_plain and not state.is_trained:
         return False  # such a method is asked at the end too
+    if "[" not in state.place and is_rewritten(keeper, state.place):
+        return False
     module = state.kept.module
     if module in flows[keeper].rebound and not module.startswith(f"{keeper.self_name}."):
         return False  # nobody trains a module later that was made here, and is no attribute
@@ -233,7 +241,9 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
     if user is keeper and "[*]" not in state.place and not is_at_times(facts, state.kept.call, use.node):
         return False  # it is kept anew before each use
     loads_whole = "." not in use.module and state.kept.is_returned  # `self.load_state_dict(…)` loads `self.model`
-    return _is_same_module(state, use, keeper) or (loads_whole and state.kept.module.startswith(f"{use.module}."))
+    return _is_same_module(facts, state, use, keeper) or (
+        loads_whole and state.kept.module.startswith(f"{use.module}.")
+    )
 
 
 def _is_of_stopper(keeper: Scope, user: Scope) -> bool:
@@ -314,7 +324,9 @@ def _is_used_outside(facts: FileFacts, keeper: Scope, state: State, outer: Scope
         if any(called_name(each) == user.name for each in keeper.nodes(ast.Call)):
             return False  # at once
         return is_sibling and "best" in use.place and _is_in_the_midst(facts, state)
-    return _is_same_module(state, use, keeper) and any(each in facts.source.text for each in SIGNS_OF_TRAINING)
+    return _is_same_module(facts, state, use, keeper) and any(
+        each in facts.source.text for each in SIGNS_OF_TRAINING
+    )
 
 
 def _is_in_the_midst(facts: FileFacts, state: State) -> bool:
@@ -337,15 +349,18 @@ def _is_left_in_given_object(keeper: Scope, state: State) -> bool:
     return name in given and "best" in attribute and state.kept.module.partition(".")[0] in given
 
 
-def _is_loaded_from_it(keeper: Scope, state: State, user: Scope, use: Use) -> bool:
+def _is_loaded_from_it(facts: FileFacts, keeper: Scope, state: State, user: Scope, use: Use) -> bool:
     """Whether another function that is given an object of the same name loads what is left there."""
     is_given = any(each.arg == use.place.partition(".")[0] for each in user.parameters)
     is_it = use.is_with_module and use.place == state.place
-    return user is not keeper and is_given and is_it and _is_same_module(state, use, keeper)
+    return user is not keeper and is_given and is_it and _is_same_module(facts, state, use, keeper)
 
 
-def _is_same_module(state: State, use: Use, keeper: Scope) -> bool:
+def _is_same_module(facts: FileFacts, state: State, use: Use, keeper: Scope) -> bool:
     """Whether what is loaded goes into a module of the same name, or into the object that the name is of."""
+    made = [each.value for each in facts.bindings_of_path(keeper, use.module)] if keeper.owns(use.module) else []
+    if use.module != state.kept.module and any(each is not None and is_copy(each) for each in made):
+        return False  # `self.anchor = [p.data for p in model.parameters()]`, `self.model = copy.deepcopy(model)`
     if use.module.rpartition(".")[2] == state.kept.module.rpartition(".")[2]:
         return True
     bound = keeper.bindings.get(state.kept.module, [])

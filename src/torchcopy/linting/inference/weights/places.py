@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, gone_through, method_call, path_of, root_name, root_of, strip_calls
+from ..nodes import (
+    arguments,
+    called_name,
+    gone_through,
+    method_call,
+    path_of,
+    root_name,
+    root_of,
+    strip_calls,
+    walk,
+)
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, matched_arguments
 from ..values.elements import container_of
@@ -112,6 +123,19 @@ def parameters_behind(facts: FileFacts, node: ast.expr) -> str | None:
     """Whose parameter an expression is: of `p` in a loop over `net.parameters()` that module, or their list."""
     inner, _ = strip_calls(node, "data", "detach")
     return owner_of(container_of(facts, inner)) if isinstance(inner, ast.Name) else None
+
+
+def given_other_tensors(facts: FileFacts, node: ast.AST) -> Iterator[str]:
+    """The modules whose parameters get other tensors in a statement or loop: `p.data = shadow[name]`.
+
+    What was kept of them before is theirs no more.
+    """
+    for each in walk(node):
+        for target in each.targets if isinstance(each, ast.Assign) else ():
+            if isinstance(target, ast.Attribute) and target.attr == "data":
+                module = parameters_behind(facts, target)
+                if module is not None:
+                    yield module
 
 
 def owner_of(parameters: ast.expr | None) -> str | None:

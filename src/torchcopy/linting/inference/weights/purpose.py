@@ -69,7 +69,8 @@ def is_rewritten(scope: Scope, place: str) -> bool:
                 continue
             value = each.binding(target).value
             inner = strip_calls(value, "data", "detach")[0] if value is not None else None
-            if not isinstance(inner, ast.Name):
+            bound = each.bindings.get(inner.id, []) if isinstance(inner, ast.Name) else []
+            if not bound or any(one.how != "element" for one in bound):
                 return True
     return False
 

@@ -21,6 +21,7 @@ from .placed_states import PlacedStates
 from .places import (
     bound_places,
     entry_path,
+    given_other_tensors,
     is_in,
     is_same_object,
     parameters_behind,
@@ -67,6 +68,8 @@ class KeptStates(PlacedStates):
             facts = self._begun_again(loop, facts)
             for module, of in put_into_parameters(self.facts, loop):
                 self._read_into(module, of, entry_path(of) or "", loop, facts, None)
+            others = {*given_other_tensors(self.facts, loop)}
+            facts = frozenset(each for each in facts if not each.place or each.kept.module not in others)
         match node:
             case ast.Assign(targets=targets, value=value):
                 facts = self._assigned(targets, value, facts)
@@ -178,7 +181,7 @@ class KeptStates(PlacedStates):
             target = target.value  # `state[key].data = …`
             path = path_of(target)
         if isinstance(target, ast.Attribute) and target.attr == "data":
-            of = parameters_behind(self.facts, target)  # which has another tensor from now on
+            of = parameters_behind(self.facts, target)  # which have another tensor from now on
             facts = frozenset(each for each in facts if not each.place or each.kept.module != of)
         if path is None:
             if isinstance(target, ast.Subscript) and (base := path_of(target.value)) is not None:

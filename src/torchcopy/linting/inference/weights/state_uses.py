@@ -199,6 +199,8 @@ class StateUses(Flow[State]):
             return  # a state to be loaded is put together
         if state.place in self.written_through:
             return
+        if state.kept.copied_on_gpu and self._is_on_gpu(state.kept.module):
+            return
         if state.is_of_former_model and not (role == "loaded" and OF_BEFORE.search(state.place.lower())):
             return
         if role != "loaded" and (self._is_at_once(state, at) or self._is_meant_to_be_live(state, at, role)):
@@ -210,6 +212,11 @@ class StateUses(Flow[State]):
         before = self.found.get(state.kept.taking)
         if before is None or (before[1] is at and state.kept.module < before[0].module):  # the same in each run
             self.found[state.kept.taking] = (state.kept, at, role)
+
+    def _is_on_gpu(self, module: str) -> bool:
+        """Whether a module is one that the function puts on a GPU, so that a move to the CPU copies."""
+        made = [each.value for each in self.facts.bindings_of_path(self.scope, module) if each.value is not None]
+        return bool(made) and all(_is_put_on_gpu(self.facts, each) for each in made)
 
     def _is_meant_to_be_live(self, state: State, at: ast.AST, role: str) -> bool:
         """Whether what is saved or returned may well be what the model is by then: nothing tells that it is older.
@@ -240,6 +247,19 @@ class StateUses(Flow[State]):
         if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
             return False
         return not any(first < line < last for line in self.training_lines)
+
+
+def _is_put_on_gpu(facts: FileFacts, value: ast.expr) -> bool:
+    """Whether a value is moved to a GPU, whatever machine it is: `.cuda()`, `.to("cuda")`, `.to(device)`."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]):
+            bound = facts.bindings(device) if isinstance(device, ast.Name) else []
+            written = [each.value for each in bound] or [device]
+            texts = [one.args[0] if isinstance(one, ast.Call) and one.args else one for one in written]
+            return all(isinstance(one, ast.Constant) and str(one.value).startswith("cuda") for one in texts)
+    return False
 
 
 def _is_entry(path: str, module: str, entry: ast.expr) -> bool:

@@ -19,7 +19,7 @@ from ..nodes import (
     walk,
 )
 from ..scopes import Binding, Scope
-from ..summaries import Definition, is_abstract, is_optimizer_step, matched_arguments
+from ..summaries import GIVES_ITSELF, Definition, is_abstract, is_optimizer_step, matched_arguments
 from .places import entry_path
 
 if TYPE_CHECKING:
@@ -429,6 +429,9 @@ def _are_apart(facts: FileFacts, near: ast.AST, one: str, other: str) -> bool:
     scope = facts.scope_of(near)
     if all([each.how for each in facts.bindings_of_path(scope, path)] == ["parameter"] for path in (one, other)):
         return True
+    given = [_given_as(facts, scope, path) for path in (one, other)]
+    if all(given) and given[0] != given[1]:
+        return True
     for path, second in ((one, other), (other, one)):
         bound = facts.bindings_of_path(scope, path)
         if len(bound) != 1 or not isinstance(bound[0].value, ast.Call):
@@ -436,6 +439,16 @@ def _are_apart(facts: FileFacts, near: ast.AST, one: str, other: str) -> bool:
         if any(path_of(each) == second for each in walk(bound[0].value)):
             return False
     return True
+
+
+def _given_as(facts: FileFacts, scope: Scope, path: str) -> str:
+    """The parameter that an attribute is bound to, moved or frozen: `backbone` for `self.backbone`."""
+    bound = facts.bindings_of_path(scope, path)
+    if len(bound) != 1 or bound[0].value is None:
+        return ""
+    value, _ = strip_calls(bound[0].value, *GIVES_ITSELF)
+    hows = [each.how for each in facts.bindings(value)] if isinstance(value, ast.Name) else []
+    return value.id if isinstance(value, ast.Name) and hows == ["parameter"] else ""
 
 
 def _is_within(inner: str, outer: str) -> bool:
