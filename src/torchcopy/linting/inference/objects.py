@@ -120,6 +120,8 @@ def is_no_list(facts: FileFacts, node: ast.expr) -> bool:
     if any(each.how == "entered" for each in bound):  # `with open(path) as log`
         return True
     made = [each.value for each in bound if isinstance(each.value, ast.Call)]
+    if any(facts.resolve(each.func) == "array.array" for each in made):
+        return True
     is_made = bool(made) and len(made) == len(bound)
     return is_made and all(called_name(each).lstrip("_")[:1].isupper() for each in made)
 

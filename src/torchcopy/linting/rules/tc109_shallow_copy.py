@@ -27,6 +27,7 @@ NEEDS = ("copy.copy(", "target", "teacher", "best_", "parameters()")
 
 _KEPT_MODULE = re.compile(r"(^|_)(best|old|prev|previous|initial|backup|snapshot)(_|$)")
 _TARGET = re.compile(r"(^|_)target(_|$)|^target|_target$|_tgt$")
+_SHARED_WITH = re.compile(r"source|src")  # an encoder for both
 _TEACHER, _STUDENT = re.compile(r"teacher"), re.compile(r"student")
 _SIGNS_OF_TRAINING = ("optimizer", ".step(", ".backward(", "load_state_dict(")
 _COPIES = ("copy_", "lerp_", "sub", "sub_", "_foreach_copy_", "_foreach_sub", "parameters_to_vector")
@@ -301,11 +302,11 @@ def _targets(facts: FileFacts) -> Iterator[Finding]:
             if place is None or module is None:
                 continue
             is_teacher = (
-                _TEACHER.search(_last_name(place)) is not None
-                and _STUDENT.search(_last_name(module)) is not None
-                and not _is_made_each_round(facts, scope, node, module)
+                _TEACHER.search(_last_name(place)) is not None and _STUDENT.search(_last_name(module)) is not None
             )
             if not (_TARGET.search(_last_name(place)) or is_teacher):
+                continue
+            if _is_made_anew(facts, scope, node, module) or _SHARED_WITH.search(_last_name(module)):
                 continue
             if _TARGET.search(_last_name(module)) or not _is_network_name(_last_name(place)):
                 continue
@@ -322,10 +323,11 @@ def _targets(facts: FileFacts) -> Iterator[Finding]:
                 )
 
 
-def _is_made_each_round(facts: FileFacts, scope: Scope, node: ast.Assign, module: str) -> bool:
-    """Whether a loop around an assignment makes the module anew, so that its second name is of an older one."""
-    around = {*facts.loops(node)}
-    return any(around & {*facts.loops(each.node)} for each in facts.bindings_of_path(scope, module))
+def _is_made_anew(facts: FileFacts, scope: Scope, node: ast.Assign, module: str) -> bool:
+    """Whether the module is made anew, next or in each round of a loop: its second name is of an older one."""
+    around, bound = {*facts.loops(node)}, facts.bindings_of_path(scope, module)
+    is_next = any(facts.scope_of(each.node) is scope and each.node.lineno > node.lineno for each in bound)  # type: ignore[attr-defined]
+    return is_next or any(around & {*facts.loops(each.node)} for each in bound)
 
 
 def _is_network_name(name: str) -> bool:

@@ -37,6 +37,7 @@ _REDUCES = frozenset(
     "mean sum norm pow square abs exp log sqrt std var max min logsumexp log_prob entropy clamp relu softplus "
     "sigmoid tanh neg mul div add sub dist prod amax amin diff trace".split()
 )
+_MOST_PARTS = 100  # of a value: what has more is no loss
 _SURELY = re.compile(r"loss|kl|nll|elbo")
 _COUNTS = re.compile(r"(^|_)(n|num|count|size|len|eps|margin|target|mask|lr|temperature|weight|coef|scale)s?(_|$)")
 _FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
@@ -279,34 +280,39 @@ def _listed_in(source: ast.expr) -> Iterator[ast.expr]:
 
 def _shows_tensors(losses: Losses, part: Value) -> bool:
     """Whether something tells that a value is computed from tensors: what nothing tells of may be a number."""
-    sources = [each.source for each in (part, *losses.parts_of([part])) if each.source is not None]
-    return any(_is_tensor_like(losses, each) for source in sources for each in ast.walk(source))
+    if part.source is not None and _has_tensors(losses.facts, part.source):
+        return True
+    made_of = [each.source for each in losses.parts_of([part]) if each.source is not None]
+    return len(made_of) <= _MOST_PARTS and any(_has_tensors(losses.facts, each) for each in made_of)
 
 
-def _is_tensor_like(losses: Losses, node: ast.AST, depth: int = 0) -> bool:
-    """Whether an expression is a call of PyTorch, of a module, or of a method that reduces a tensor."""
-    if not isinstance(node, ast.Call):
-        return False
-    facts = losses.facts
-    is_of_math = facts.resolve(node.func).partition(".")[0] in ("math", "numpy", "np")
-    if isinstance(node.func, ast.Attribute) and node.func.attr in _REDUCES and not is_of_math:
+def _has_tensors(facts: FileFacts, node: ast.AST, depth: int = 0) -> bool:
+    """Whether an expression or function calls PyTorch, a module, or a method that reduces a tensor."""
+    known, key = facts.has_tensors, (node, depth)
+    if key not in known:
+        known[key] = False  # what calls itself tells nothing by that
+        known[key] = any(_gives_tensor(facts, each, depth) for each in ast.walk(node) if isinstance(each, ast.Call))
+    return known[key]
+
+
+def _gives_tensor(facts: FileFacts, call: ast.Call, depth: int) -> bool:
+    """Whether a call is one of PyTorch, of a module or of a method that reduces a tensor."""
+    is_of_math = facts.resolve(call.func).partition(".")[0] in ("math", "numpy", "np")
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _REDUCES and not is_of_math:
         return True
-    if facts.resolve(node.func).startswith("torch"):
+    if facts.resolve(call.func).startswith("torch"):
         return True
-    kind = facts.kind_of(node)
-    if kind.is_tensor or facts.kind_of(node.func).name == "module":
+    kind = facts.kind_of(call)
+    if kind.is_tensor or facts.kind_of(call.func).name == "module":
         return not kind.is_known or kind.is_tensor
-    found = facts.definition(node.func)
+    found = facts.definition(call.func)
     if found is not None and found.scope.is_function:
-        return depth < _DEEPEST and any(
-            _is_tensor_like(losses_of(found.facts, found.scope), each, depth + 1)
-            for each in found.scope.nodes(ast.Call)
-        )
-    last = (path_of(node.func) or "").lower().rpartition(".")[2]
+        return depth < _DEEPEST and _has_tensors(found.facts, found.scope.node, depth + 1)
+    last = (path_of(call.func) or "").lower().rpartition(".")[2]
     if _FORWARDS.search(last) is not None or _GIVES_LOSS.search(last) is not None:
         return True
-    hows = {each.how for each in facts.bindings(node.func)} if isinstance(node.func, ast.Name) else set()
-    return bool(hows) and hows <= {"parameter", "value", "part", "element"} and not _is_scheduled(node)
+    hows = {each.how for each in facts.bindings(call.func)} if isinstance(call.func, ast.Name) else set()
+    return bool(hows) and hows <= {"parameter", "value", "part", "element"} and not _is_scheduled(call)
 
 
 def _is_scheduled(source: ast.expr) -> bool:

@@ -14,6 +14,7 @@ from ..values.elements import container_of
 from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, is_list_of_tensors, needed_values, takers
 from .loss_flow import Losses, losses_of
+from .loss_places import place_of
 from .loss_sources import BACKWARDS, differentiated_attributes
 from .loss_terms import detaches, shown
 from .loss_values import ANY, LOSS_LIKE, Given, KeptValue, Value
@@ -86,7 +87,7 @@ def _keeps_graphs(
         return False
     if kept.is_sum and "['" not in kept.keeper and _is_taken_out(scope, root):
         return False
-    if _is_told_a_number(facts, kept):
+    if _is_told_a_number(facts, kept) or (kept.is_sum and _is_detached_there(facts, scope, kept)):
         return False
     if not is_slot_known and _is_put_in_array(facts, kept.statement):
         return False
@@ -227,6 +228,25 @@ def _is_told_a_number(facts: FileFacts, kept: KeptValue) -> bool:
             case "is_tensor" | "hasattr", _ if not is_body:
                 return True
     return False
+
+
+def _is_detached_there(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
+    """Whether a sum is detached in each round, after it was added to: `total += loss`, `total = total.detach()`."""
+    around = facts.loops(kept.statement)[:1]
+    statements: list[ast.Assign | ast.Expr] = [*scope.nodes(ast.Assign), *scope.nodes(ast.Expr)]
+    return any(
+        _detached_place(at.value) == kept.keeper
+        and (isinstance(at, ast.Expr) or any(place_of(each) == kept.keeper for each in at.targets))
+        for at in statements
+        if facts.loops(at)[:1] == around and at.lineno >= getattr(kept.statement, "lineno", 0)
+    )
+
+
+def _detached_place(value: ast.expr) -> str | None:
+    """What is detached: `total` of `total.detach()`, `float(total)`, `total.item()`, `total.detach_()`."""
+    if isinstance(value, ast.Call) and called_name(value) == "float" and value.args:
+        return place_of(value.args[0])
+    return place_of(method_call(value, "detach", "detach_", "item"))
 
 
 def _is_taken_out(scope: Scope, name: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
-from ..objects import differentiates_itself, is_no_list, is_property
+from ..objects import class_of, differentiates_itself, is_no_list, is_property
 from ..scopes import Scope
 from .callers import differentiated_parts
 from .lightning import is_training_step
@@ -68,7 +68,12 @@ class Losses(LossSources):
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    if isinstance(target, ast.Subscript) and self._is_slot_of_a_round(target):
+                    of = target.value if isinstance(target, ast.Subscript) else None
+                    if (
+                        isinstance(target, ast.Subscript)
+                        and self._is_slot_of_a_round(target)
+                        and not self._is_object(of)
+                    ):
                         for kept in shown(value) if isinstance(value, ast.Dict | ast.Tuple | ast.List) else [value]:
                             self._keep(kept, node, place_of(target.value) or "", False, facts)
                     facts = self._bound(target, value, node, facts)
@@ -250,6 +255,14 @@ class Losses(LossSources):
                 node, at, keeper, is_sum, values | (before.values if before else frozenset())
             )
 
+    def _is_object(self, node: ast.expr | None) -> bool:
+        """Whether a place may hold an object of a class of the project, whose `+=` or `[…] =` is its own."""
+        bound = self.facts.bindings(node) if isinstance(node, ast.Name) else []
+        made = (each.value for each in bound if each.how == "value")
+        return class_of(self.facts, node) is not None or any(
+            class_of(self.facts, each) is not None for each in made
+        )
+
     def _is_callable(self, node: ast.AST) -> bool:
         """Whether a node runs where something was found to be callable, and so no tensor: `if callable(loss)`."""
         tests = [at.test for at in self.facts.above(node) if isinstance(at, ast.If)]
@@ -273,10 +286,12 @@ class Losses(LossSources):
             return self._rebound(place, None, facts)
         if part:
             return self._rebound(place, Value(place, at, value, part), facts)
-        for way in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
-            self._added(place, way, at, facts)
+        if not self._is_object(target):
+            for way in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
+                self._added(place, way, at, facts)
         made = self.part_of_call(place, at, value, facts) or Value(place, at, value)
-        self.relate(made, value, facts)
+        if not (isinstance(value, ast.BinOp | ast.Call) and self.facts.is_without_graph(at)):
+            self.relate(made, value, facts)
         bound = self._rebound(place, made, facts)
         is_object = isinstance(value, ast.Call) and called_name(value) != "dict"
         for key, entry in self.entries_in(value):
@@ -330,7 +345,7 @@ class Losses(LossSources):
         place = place_of(target)
         if place is None:
             return facts
-        if isinstance(op, ast.Add | ast.Sub):
+        if isinstance(op, ast.Add | ast.Sub) and not self._is_object(target):
             if isinstance(value, ast.List | ast.Tuple):
                 for each in shown(value):
                     self._keep(each, at, place, False, facts)

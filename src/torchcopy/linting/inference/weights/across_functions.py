@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, names_in, path_of, root_name, strip_calls, walk
+from ..nodes import called_name, method_call, names_in, path_of, root_name, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, bases_of
 from .keepers import put_in
 from .kept import Kept
-from .places import is_in
+from .places import given_other_tensors, is_in
 from .purpose import is_replaced_later, is_rewritten
 from .returned_states import is_copy
 from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_at_times
@@ -185,6 +185,8 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
         return False  # such a method is asked at the end too
     if "[" not in state.place and is_rewritten(keeper, state.place):
         return False
+    if method_call(state.kept.call, "state_dict") is None and _puts_other_tensors(facts, keeper):
+        return False  # they change places with others: nothing is written into them
     module = state.kept.module
     if module in flows[keeper].rebound and not module.startswith(f"{keeper.self_name}."):
         return False  # nobody trains a module later that was made here, and is no attribute
@@ -200,6 +202,12 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
         return False  # the object is a checkpoint on its way into a file
     rest = state.place[len(keeper.self_name) + 1 :]
     return not any(f"{own}{rest}" in flow.written_through for own, flow in methods)
+
+
+def _puts_other_tensors(facts: FileFacts, keeper: Scope) -> bool:
+    """Whether some method of the class gives parameters other tensors: `p.data = w + step * d`."""
+    methods = keeper.owner.inner if keeper.owner is not None else ()
+    return any(True for each in methods for _ in given_other_tensors(facts, each.node))
 
 
 def _is_written_out(keeper: Scope, attribute: str) -> bool:

@@ -12,7 +12,7 @@ from ..scopes import Scope
 from ..summaries import Definition
 from .keepers import always_runs
 from .places import as_the_caller_writes, given_places, is_in, is_same_object
-from .returned_states import told_by
+from .returned_states import is_copy, told_by
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -61,7 +61,8 @@ def _replaced_in(function: Scope) -> Iterator[str]:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     path = path_of(target) if isinstance(target, ast.Attribute) else None
-                    is_itself = is_same_object(target, value) or any(path_of(each) == path for each in walk(value))
+                    is_read = any(path_of(each) == path for each in walk(value))
+                    is_itself = is_same_object(target, value) or (is_read and not is_copy(value))
                     if path is not None and not is_itself:
                         yield path
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr="clear"))):
@@ -89,6 +90,9 @@ def cloned_in(loop: ast.For) -> str | None:
 
 
 def _goes_through(iterable: ast.expr, of: ast.expr) -> bool:
+    match iterable:
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"), args=[listed])]):
+            iterable = listed
     return path_of(gone_through(iterable)) == path_of(of) is not None
 
 

@@ -92,8 +92,8 @@ def _of_parameters(
     last = loop.target if loop is not None and last is None else last
     is_same = isinstance(value, ast.Name) and isinstance(last, ast.Name) and value.id == last.id
     moved = any(each in COPIED_ON_GPU for each in methods)
-    if not is_same or _copies(node):
-        return []
+    if not is_same or _copies(node) or any("not " in ast.unparse(each) for each in (loop.ifs if loop else ())):
+        return []  # also of those that nothing trains: `if not p.requires_grad`
     if of is None:  # of a list of parameters: other values only where they are taken out of the graph
         return [Kept("", module, node, copied_on_gpu=moved)] if {"data", "detach"} & {*methods} else []
     if (not moved and is_of_tc109(facts, node)) or thing_of(facts, of, module) != "module":

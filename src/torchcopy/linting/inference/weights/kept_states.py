@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, method_call, path_of, strip_calls, walk
+from ..nodes import called_name, keyword, method_call, path_of, strip_calls, walk
 from ..summaries import (
     GIVES_ITSELF,
     Definition,
@@ -79,14 +80,13 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
                 for index, value in enumerate(node.elts)
                 for each in kept_in(facts, value, depth + 1)
             ]
-        case ast.Call(args=[_, *held]) if (
-            called_name(node) == "partial"
-        ):  # `undo = partial(net.load_state_dict, x)`
-            return [
+        case ast.Call(args=[called, *held]) if called_name(node) == "partial" and _puts_back(called):
+            into = module_path(called.value) if isinstance(called, ast.Attribute) else None
+            return [  # `undo = partial(net.load_state_dict, net.state_dict())`
                 dataclasses.replace(each, suffix="()", call=value)
                 for value in held
                 for each in kept_in(facts, value, depth + 1)
-                if not (each.alias or each.suffix)
+                if not (each.alias or each.suffix) and each.module in (into, *map(module_path, held))
             ]
         case ast.Call(func=ast.Name(id="dict"), args=[]):
             return [
@@ -106,6 +106,12 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
         case ast.BoolOp(op=ast.Or(), values=values):
             return [each for value in values for each in kept_in(facts, value, depth + 1)]
     return []
+
+
+def _puts_back(called: ast.expr) -> bool:
+    """Whether what is called is there to load a state: `net.load_state_dict`, `restore`."""
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return re.search(r"load|restore|reset|revert|roll_?back|undo|put_back", name) is not None
 
 
 def _all_parameters(facts: FileFacts, call: ast.Call) -> ast.expr | None:
@@ -133,14 +139,19 @@ def _attributes_given(facts: FileFacts, call: ast.Call) -> Iterator[tuple[str, a
 
 
 def _cloned_after(made: Definition) -> set[str]:
-    """The fields that a dataclass clones in its `__post_init__`, by whatever way it stores them."""
+    """The fields that a dataclass clones in its `__post_init__`, by whatever way it stores them, or converts."""
+    converted = {
+        path_of(each.target) or ""
+        for each in made.scope.nodes(ast.AnnAssign)
+        if isinstance(each.value, ast.Call) and keyword(each.value, "converter") is not None
+    }
     after = find_method(made.facts, made.scope, "__post_init__")
     copying = [
         at
         for at in (after.scope.body if after is not None else ())
         if any(isinstance(each, ast.Call) and called_name(each) in ("clone", "deepcopy") for each in walk(at))
     ]
-    return {
+    return converted | {
         each.attr if isinstance(each, ast.Attribute) else str(each.value)
         for at in copying
         for each in walk(at)

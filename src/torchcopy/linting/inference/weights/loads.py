@@ -12,7 +12,7 @@ from ..scopes import Scope
 from ..summaries import Definition
 from ..values.elements import container_of
 from .kept_states import unwrapped
-from .places import as_the_caller_writes, entry_path, given_places, owner_of, parameters_behind
+from .places import as_the_caller_writes, entry_path, given_other_tensors, given_places, owner_of, parameters_behind
 from .training import module_path, updates
 
 if TYPE_CHECKING:
@@ -139,10 +139,11 @@ def _written(found: Definition, loaded: ast.expr) -> Iterator[str]:
 
 def _put_into_parameters(found: Definition) -> Iterator[Load]:
     """The states whose entries a function writes into the parameters of a module."""
+    others = {*given_other_tensors(found.facts, found.scope.node)}
     for loop in found.scope.nodes(ast.For):
         for module, of in put_into_parameters(found.facts, loop):
             place = path_of(of)
-            if place is not None:
+            if place is not None and module not in others:
                 yield Load(place, module)
 
 

@@ -20,6 +20,10 @@ OF_BEFORE = re.compile(
     r"best|init|orig|prev|old|before|back_?up|(^|[._])back(_|$)|snap|start|first|pre_|lowest|(^|[._])opt(imal)?(_|$)"
 )
 _EARLIER = re.compile(rf"{OF_BEFORE.pattern}|saved|kept|last|ckpt|checkpoint")
+_OF_ANOTHER = re.compile(
+    r"^(target|eval|test|val|ema|avg|swa|shadow|other|infer(ence)?|worker|client|local|global)_|"
+    r"_(target|eval|test|ema|swa|copy|local|global)$"
+)
 _DROPS = ("pop", "popleft", "clear")
 _INFINITE = re.compile(
     r"""^[-+]?((float|torch\.tensor)\()*['"]?[-+]?(\w+\.)?(inf(inity|ty)?|pinf|ninf|maxsize|float_info\.max)['"]?\)*$""",
@@ -33,7 +37,8 @@ _READS_ONLY = re.compile(
 def goes_into_another(kept: Kept, place: str, module: str) -> bool:
     """Whether a state goes into a module of another name, and by its own name is not one of an earlier time."""
     one, other = (re.sub(r"\[.*?\]|\(\)", "", each).rpartition(".")[2].lower() for each in (kept.module, module))
-    return not (one in other or other in one or _EARLIER.search(place.lower()))
+    is_another = (_OF_ANOTHER.search(one) is None) != (_OF_ANOTHER.search(other) is None)  # `net`, `eval_net`
+    return not (((one in other or other in one) and not is_another) or _EARLIER.search(place.lower()))
 
 
 def is_copied_next(facts: FileFacts, targets: list[ast.expr]) -> bool:

@@ -232,6 +232,8 @@ class StateUses(Flow[State]):
         texts = (
             each.value for each in ast.walk(at) if isinstance(each, ast.Constant) and isinstance(each.value, str)
         )
+        if is_begun and role == "saved" and self.facts.loops(at) and not OF_BEFORE.search(state.place.lower()):
+            return True  # in each round as it is then
         if any(OF_BEFORE.search(each.lower()) for each in texts):
             return False  # `torch.save(weights, "initial.pt")`
         if state.was_named_older or OF_BEFORE.search(state.place.lower()) or (dot and root != self.scope.self_name):

@@ -350,6 +350,8 @@ def _trains_its_own_copy(facts: FileFacts, call: ast.Call, module: str) -> bool:
     found = facts.definition(call.func)
     if found is None or not found.scope.is_function:
         return False
+    if _copies_own_module(call, found.scope, module):
+        return True
     names = [each.arg for each, value in matched_arguments(call, found.scope) if module_path(value) == module]
     read = [each for each in found.scope.nodes(ast.Name) if each.id in names and type(each.ctx) is ast.Load]
     copied = [each for each in read if _is_deep_copied(found.facts, each)]
@@ -360,6 +362,17 @@ def _trains_its_own_copy(facts: FileFacts, call: ast.Call, module: str) -> bool:
     )
     has_optimizer = any("opt" in (path_of(each) or "").lower() for each in arguments(call))
     return bool(copied) and (is_rebound or (copied == read and not has_optimizer))
+
+
+def _copies_own_module(call: ast.Call, method: Scope, module: str) -> bool:
+    """Whether a method reads the module of its object for a deep copy alone: `copy.deepcopy(self.model)`."""
+    receiver = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if receiver is None or not method.self_name or not module.startswith(f"{receiver}."):
+        return False
+    own = f"{method.self_name}{module[len(receiver) :]}"
+    read = [each for each in method.nodes(ast.Attribute) if path_of(each) == own and type(each.ctx) is ast.Load]
+    above = [method.parents.get(each) for each in read]
+    return bool(read) and all(isinstance(each, ast.Call) and called_name(each) == "deepcopy" for each in above)
 
 
 def _is_deep_copied(facts: FileFacts, node: ast.expr) -> bool:
