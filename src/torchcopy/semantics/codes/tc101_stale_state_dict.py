@@ -56,16 +56,20 @@ assert torch.equal(model.weight, first)
     in_source=InSource(
         sees="""\
 A name, attribute or entry of a dict or object that gets `model.state_dict()`, or a shallow copy of one, and is
-loaded, saved, returned, or compared with the newer state after the model was trained: by an optimizer's step,
-or by a call of a function that takes one, in the same project. Methods of one class are read together (one
-keeps, one puts back), those it has from classes of other files too, and what a function of the project returns,
-loads, compares, or leaves in an object: `stopper.update(loss, model.state_dict())`. States of several rounds in
-one list or dict are one and the same. A state that a thread saves changes while it writes.
+loaded, saved, returned, or compared with the newer state after the model was trained: by an optimizer's step, or
+by a call of a function that takes one, in the same project. Methods of one class are read together (one keeps,
+one puts back), those it has from classes of other files too, and what a function of the project returns, loads,
+compares, or leaves in an object: `stopper.update(loss, model.state_dict())`. So are properties, generators whose
+caller keeps what they yield, and calls made before: `undo = partial(model.load_state_dict, state)`. Dicts and
+lists of parameters, `{n: p.data for n, p in model.named_parameters()}` or entry by entry, are states too, where a
+loop puts them back or compares them. States of several rounds in one list or dict are one and the same. A state
+that a thread saves changes while it writes.
 
 Left alone: states that are loaded or saved at once, that go into another model, or whose entries the program
-writes on purpose; a first state that the first round replaces, or copies later; a class whose `state_dict`
-copies; a fresh optimizer; what is saved or returned where no name (`best`, `initial.pt`), branch or object that
-is there to keep it tells that it is an older one.""",
+writes on purpose; parameters that get other tensors (`p.data = …`), not other values; a model that is on a GPU
+for sure, where `.cpu()` copies; a first state that the first round replaces, or copies later; a class whose
+`state_dict` copies; a fresh optimizer; what is saved or returned where no name (`best`, `initial.pt`), branch or
+object that is there to keep it tells that it is an older one.""",
         before="""\
 for epoch in range(epochs):
     train(model, optimizer)

@@ -53,21 +53,23 @@ assert torch.stack(losses).mean() > 1  # the values are there
     in_source=InSource(
         sees="""\
 A loss that had `backward()` called on it, here or by the caller it is returned to, and that is appended to a
-list, joined to a tensor or added up in a loop. Also its summands, and what a function of the project gives: alone,
-beside other losses, in a dict or in an object; where a meter of the project is given it, alone or in a dict, and
-adds it up; and what a closure keeps that is given to `optimizer.step`. What Lightning's `training_step` returns is
-differentiated too.
+list, joined to a tensor or added up in a loop. Also its summands, and what a function of the project gives:
+alone, beside other losses, in a dict or in an object; lists of losses that were stacked; and what a closure keeps
+that is given to `optimizer.step`. A meter or callback of the project that is given it and keeps it or adds it up,
+and a function that puts it into a dict or list of its caller, are followed. What Lightning's `training_step`
+returns is differentiated too.
 
 Left alone: `loss.item()`, `loss.detach()`, `float(loss)`; what `backward()` is called on later; sums under
-`no_grad`; a `deque` of at most ten, a list cut to its last entries; what each batch of a loader begins anew, though
-a loop through its parts adds to it; a loop through the parts of one loss or the tasks of one step, or one that ends
-with a `break`; an array that it is written into, as a number, and slots of what the caller gives, which may be one;
-`backward(create_graph=True)`, where the graph is wanted.
+`no_grad`, and those that each round detaches; a `deque` of at most twenty, a list cut to its last entries or
+emptied in each round; what each batch of a loader begins anew, though a loop through its parts adds to it; a loop
+through the parts of one loss or the tasks of one step, or one that ends with a `break`; an array that it is
+written into, as a number, and slots of what the caller gives, which may be one; summands of which nothing tells
+that they are tensors, as the number of a schedule; `backward(create_graph=True)`, where the graph is wanted.
 
 The fix is safe: every number stays. `backward()` has freed what that graph had saved, so that a second one
-through it raises; only `requires_grad` of what is kept differs, and what is printed of it. Where the value
-may be a plain number, which has no `detach`, or is given to a meter, which may have it differentiated, the fix
-is made with `--unsafe-fixes` only.""",
+through it raises; only `requires_grad` of what is kept differs, and what is printed of it. Where the value may be
+a plain number, which has no `detach`, or is given to a meter, which may have it differentiated, the fix is made
+with `--unsafe-fixes` only.""",
         before="""\
 for x, y in loader:
     loss = criterion(model(x), y)
