@@ -73,6 +73,7 @@ class FileFacts:
         self.loads: dict[Scope, list[Load]] = {}
         self.replaced: dict[Scope, list[str]] = {}
         self.returned_states: dict[tuple[Scope, int], list[Kept]] = {}
+        self.states_of_values: dict[tuple[object, ...], list[Kept]] = {}
 
     def release(self) -> None:
         """Lets go of all that is known, so that it is freed at once, without the garbage collector. Ask no more."""
@@ -101,6 +102,15 @@ class FileFacts:
         for scope in self.scopes:
             for call in scope.nodes(ast.Call):
                 found.setdefault(called_name(call), []).append(call)
+        return found
+
+    @functools.cached_property
+    def methods_by_name(self) -> dict[str, list[Scope]]:
+        """The methods of the classes of the file, by their names."""
+        found: dict[str, list[Scope]] = {}
+        for scope in self.functions:
+            if scope.parent is not None and isinstance(scope.parent.node, ast.ClassDef):
+                found.setdefault(scope.name, []).append(scope)
         return found
 
     @functools.cached_property

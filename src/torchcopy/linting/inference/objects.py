@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _DEEPEST = 4  # names of names
 _MOST_CALLERS = 10
 _MOST_BINDINGS = 10
+_PROPERTIES = ("property", "cached_property", "setter")
 _DICTS = ("dict", "OrderedDict")
 _OF_ONE_KIND = ("List", "Sequence", "Iterable", "Dict", "Mapping", "list", "dict", "defaultdict", "OrderedDict")
 
@@ -45,21 +46,20 @@ def class_of(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> Definit
 
 
 def is_property(facts: FileFacts, node: ast.Attribute) -> bool:
-    """Whether a class of the project says what reading and setting this attribute of its objects does."""
-    found = class_of(facts, node.value)
-    method = find_method(found.facts, found.scope, node.attr) if found is not None else None
-    return method is not None and bool(getattr(method.scope.node, "decorator_list", ()))
+    """Whether a class of the project says what reading or setting this attribute of its objects does."""
+    return property_read(facts, node) is not None
 
 
 def property_read(facts: FileFacts, node: ast.Attribute) -> Definition | None:
-    """The method that gives an attribute its value, where it is a property of a class of the project."""
+    """The method that gives an attribute its value, or takes it, where it is a property in the project."""
     found = class_of(facts, node.value)
     scope = facts.scope_of(node)
     if isinstance(node.value, ast.Name) and node.value.id == scope.self_name and scope.owner is not None:
         found = Definition(facts, scope.owner)
     method = find_method(found.facts, found.scope, node.attr) if found is not None else None
     made_by = getattr(method.scope.node, "decorator_list", ()) if method is not None else ()
-    return method if any(path_of(each) in ("property", "cached_property") for each in made_by) else None
+    names = ((path_of(each) or "").rpartition(".")[2] for each in made_by)
+    return method if any(each in _PROPERTIES for each in names) else None
 
 
 def differentiates_itself(facts: FileFacts, node: ast.expr) -> bool:
@@ -82,16 +82,12 @@ def methods_of_each(facts: FileFacts, call: ast.Call) -> Iterator[Scope]:
     So is `callback.on_step(loss)` in a loop over `self.callbacks`.
     """
     of = call.func.value if isinstance(call.func, ast.Attribute) else None
-    through = container_of(facts, of) if isinstance(of, ast.Name) else None
+    methods = facts.methods_by_name.get(called_name(call), ())
+    through = container_of(facts, of) if methods and isinstance(of, ast.Name) else None
     if through is None or class_of(facts, of) is not None:
         return
     known = _classes_in(facts, through)
-    for scope in facts.functions:
-        is_method = scope.name == called_name(call) and isinstance(
-            getattr(scope.parent, "node", None), ast.ClassDef
-        )
-        if is_method and (known is None or scope.parent in known):
-            yield scope
+    yield from (each for each in methods if known is None or each.parent in known)
 
 
 def _classes_in(facts: FileFacts, container: ast.expr) -> list[Scope] | None:

@@ -51,14 +51,14 @@ def check(facts: FileFacts) -> Iterator[Finding]:
     taken: dict[ast.expr, set[int]] = {}
     here = (each for flow in flows.values() for each in flow.found.values())
     told = [
-        (*each, facts.source.path) for each in sorted(here, key=lambda each: (each[0].optimizer, each[0].module))
+        (*each, facts.source.path) for each in sorted(here, key=lambda each: each[0].order)
     ]  # of what one call gives the model is named
     across = sorted(across_functions(facts, flows), key=lambda each: _order(facts, *each))
     told += [(state.kept, use.node, use.role, use.path) for state, use in across]
     told += [
         (kept, call, "kept beside the next one", facts.source.path) for kept, call in kept_by_callers(facts, flows)
     ]
-    others = sorted(kept_for_others(facts, flows), key=lambda each: (each.kept.call.lineno, each.kept.module))
+    others = sorted(kept_for_others(facts, flows), key=lambda each: (each.kept.call.lineno, each.kept.order))
     told += [(each.kept, each.kept.call, "kept for others", facts.source.path) for each in others]
     for one, at, role, path in told:
         kept = _where_it_is_mended(one)
@@ -76,9 +76,9 @@ def _where_it_is_mended(kept: Kept) -> Kept:
     return dataclasses.replace(kept, call=kept.taken, taken=None)
 
 
-def _order(facts: FileFacts, state: State, use: Use) -> tuple[bool, str, int, str]:
+def _order(facts: FileFacts, state: State, use: Use) -> tuple[bool, str, int, tuple[bool, str, str, bool, int]]:
     """Which of several uses is told: the first one of this file, in each run."""
-    return use.path != facts.source.path, use.path, getattr(use.node, "lineno", 0), state.kept.module
+    return use.path != facts.source.path, use.path, getattr(use.node, "lineno", 0), state.kept.order
 
 
 def _finding(facts: FileFacts, kept: Kept, at: ast.AST, role: str, path: str, taken: list[int]) -> Finding:

@@ -38,7 +38,7 @@ _REDUCES = frozenset(
     "sigmoid tanh neg mul div add sub dist prod amax amin diff trace".split()
 )
 _MOST_PARTS = 100  # of a value: what has more is no loss
-_SURELY = re.compile(r"loss|kl|nll|elbo")
+_SURELY = re.compile(r"loss|(^|_)(kl|kld|nll|elbo)")
 _COUNTS = re.compile(r"(^|_)(n|num|count|size|len|eps|margin|target|mask|lr|temperature|weight|coef|scale)s?(_|$)")
 _FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
 _IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
@@ -290,7 +290,6 @@ def _has_tensors(facts: FileFacts, node: ast.AST, depth: int = 0) -> bool:
     """Whether an expression or function calls PyTorch, a module, or a method that reduces a tensor."""
     known, key = facts.has_tensors, (node, depth)
     if key not in known:
-        known[key] = False  # what calls itself tells nothing by that
         known[key] = any(_gives_tensor(facts, each, depth) for each in ast.walk(node) if isinstance(each, ast.Call))
     return known[key]
 

@@ -87,7 +87,7 @@ def _keeps_graphs(
         return False
     if kept.is_sum and "['" not in kept.keeper and _is_taken_out(scope, root):
         return False
-    if _is_told_a_number(facts, kept) or (kept.is_sum and _is_detached_there(facts, scope, kept)):
+    if _is_told_a_number(facts, kept) or _is_detached_there(facts, scope, kept):
         return False
     if not is_slot_known and _is_put_in_array(facts, kept.statement):
         return False
@@ -175,10 +175,10 @@ def _is_emptied(scope: Scope, name: str, kept: KeptValue) -> bool:
     calls = (method_call(each, "clear", "pop", "popleft", "popitem") for each in scope.nodes(ast.Call))
     if _is_cut(scope, name) or any(path_of(each) == name for each in calls):
         return True
+    own = getattr(kept.statement, "targets", ())
     return not kept.is_sum and any(
-        type(each.ctx) is ast.Store and path_of(each.value) == name and each is not kept.node
+        type(each.ctx) is ast.Store and path_of(each.value) == name and each not in own
         for each in scope.nodes(ast.Subscript)
-        if not any(each is one for at in [kept.statement] if isinstance(at, ast.Assign) for one in at.targets)
     )
 
 
@@ -231,22 +231,35 @@ def _is_told_a_number(facts: FileFacts, kept: KeptValue) -> bool:
 
 
 def _is_detached_there(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
-    """Whether a sum is detached in each round, after it was added to: `total += loss`, `total = total.detach()`."""
+    """Whether what is kept is detached in each round, right after: `total += loss`, `total = total.detach()`."""
     around = facts.loops(kept.statement)[:1]
     statements: list[ast.Assign | ast.Expr] = [*scope.nodes(ast.Assign), *scope.nodes(ast.Expr)]
+    places = {kept.keeper} if kept.is_sum else {f"{kept.keeper}[-1]", place_of(kept.node) or "?"}
     return any(
-        _detached_place(at.value) == kept.keeper
-        and (isinstance(at, ast.Expr) or any(place_of(each) == kept.keeper for each in at.targets))
+        _is_detaching(at, place, is_sum=kept.is_sum) and not _branches(facts, at, around[0] if around else None)
         for at in statements
         if facts.loops(at)[:1] == around and at.lineno >= getattr(kept.statement, "lineno", 0)
+        for place in places
     )
 
 
-def _detached_place(value: ast.expr) -> str | None:
-    """What is detached: `total` of `total.detach()`, `float(total)`, `total.item()`, `total.detach_()`."""
-    if isinstance(value, ast.Call) and called_name(value) == "float" and value.args:
-        return place_of(value.args[0])
-    return place_of(method_call(value, "detach", "detach_", "item"))
+def _is_detaching(at: ast.Assign | ast.Expr, place: str, *, is_sum: bool) -> bool:
+    """Whether a place is detached: by `total = total.detach()`, `kept[-1] = kept[-1].item()`, `loss.detach_()`."""
+    if isinstance(at, ast.Expr):
+        return place_of(method_call(at.value, "detach_")) == place
+    target, value = at.targets[0], at.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        pairs = [*zip(target.elts, value.elts, strict=True)]
+    else:
+        pairs = [(target, value)]
+    return any(
+        (written == place or (written.startswith(f"{place}[") and not is_sum))
+        and (is_sum or place.endswith("[-1]"))
+        and detaches(given)
+        and any(place_of(each) == written for each in ast.walk(given))
+        for one, given in pairs
+        if (written := place_of(one)) is not None
+    )
 
 
 def _is_taken_out(scope: Scope, name: str) -> bool:
@@ -325,10 +338,14 @@ def _is_bounded(facts: FileFacts, losses: Losses, root: str) -> bool:
 
 def _is_cut(scope: Scope, place: str) -> bool:
     """Whether a list is cut to the last few: `del losses[:-20]`, `losses[:] = losses[-20:]`."""
-    of_it = [each for each in scope.nodes(ast.Subscript) if path_of(each.value) == place]
-    slices = [each for each in of_it if isinstance(each.slice, ast.Slice)]
-    bounds = [one for each in slices for one in ast.walk(each.slice) if isinstance(one, ast.Constant)]
-    return any(type(each.ctx) is not ast.Load for each in slices) and any(map(_is_short, bounds))
+    for each in scope.nodes(ast.Subscript):
+        if type(each.ctx) is ast.Load or not isinstance(each.slice, ast.Slice) or path_of(each.value) != place:
+            continue
+        stored = scope.binding(each).value if type(each.ctx) is ast.Store else None
+        cut = stored.slice if isinstance(stored, ast.Subscript) else each.slice
+        if any(_is_short(one) for one in ast.walk(cut) if isinstance(one, ast.Constant)):
+            return True
+    return False
 
 
 def _is_short(length: ast.expr | None) -> bool:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from ..nodes import LOOPS, called_name, gone_through, path_of
 from .loss_terms import entries_of
 
-_LETS_GO = re.compile(r"detach|forget|free|release|graph|to_(numbers|floats|cpu|numpy)")
+_LETS_GO = re.compile(
+    r"^(forget|free|release|drop|detach)_(the_)?(graphs?|all|losses|tensors)$|^to_(numbers|floats)$"
+)
 _CONVERTS = re.compile(r"detach|item|float|number|scalar|numpy")
 
 

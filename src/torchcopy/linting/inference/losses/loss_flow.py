@@ -187,7 +187,7 @@ class Losses(LossSources):
         held: dict[ast.expr, Value] = {}
         of_losses = [each for key, each in named.items() if LOSS_LIKE.search(key.lower())]
         if isinstance(argument, ast.Name):
-            inside = sorted((each for each in facts if each.place.startswith(f"{argument.id}[")), key=_line)
+            inside = sorted((each for each in facts if each.place.startswith(f"{argument.id}[")), key=_order)
             held = {each.source: each for each in inside if each.source is not None and not each.part}
             entries = [*held]
         for node in entries or [argument]:
@@ -390,8 +390,8 @@ class Losses(LossSources):
         return bool(self.backwards) or any(each.is_named for each in self.given.values())
 
 
-def _line(value: Value) -> int:
-    return getattr(value.node, "lineno", 0)
+def _order(value: Value) -> tuple[int, int, str]:
+    return getattr(value.node, "lineno", 0), getattr(value.source, "col_offset", 0), value.place
 
 
 def _counters(loops: list[Loop]) -> set[str]:

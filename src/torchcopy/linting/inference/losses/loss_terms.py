@@ -12,6 +12,10 @@ _LIKE_ITSELF = frozenset(
     "mean sum clone to cpu cuda float double half view reshape squeeze unsqueeze abs sqrt log exp div mul add sub "
     "contiguous flatten clamp max min amax amin median neg square pow".split()
 )
+_LINEAR = frozenset(
+    "mean sum to cpu cuda float double half view reshape squeeze unsqueeze clone contiguous flatten".split()
+)
+"""Of a sum, these give the sum of what they give of its terms: of a squared difference, one may be a target."""
 _OF_TENSORS = frozenset("mean sum clamp abs add sub mul div sqrt log exp".split())
 _WEIGHT = re.compile(
     r"^(w|lam|lmbda|c|k|mu|nu|tau|eta|eps|n|lr)\d*$|weight|coef|alpha|beta|gamma|lambda|scale|factor|^w_|_w$|^lam_"
@@ -79,7 +83,7 @@ def summands(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
             yield from summands(right, depth)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             is_weight = [_is_weight(left, right), _is_weight(right, left)]
-            if not all(is_weight):
+            if is_weight[0] != is_weight[1]:  # else nothing tells which of both is the loss
                 yield from summands(right if is_weight[0] else left, depth)
         case ast.BinOp(left=left, op=ast.Div()):
             yield from summands(left, depth)
@@ -88,7 +92,7 @@ def summands(node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="add"), args=[left, right]):
             yield from summands(left, depth)
             yield from summands(right, depth)
-        case ast.Call(func=ast.Attribute(value=ast.BinOp() as of, attr=name)) if name in _LIKE_ITSELF:
+        case ast.Call(func=ast.Attribute(value=ast.BinOp() as of, attr=name)) if name in _LINEAR:
             yield from summands(of, depth)
         case _:
             yield node

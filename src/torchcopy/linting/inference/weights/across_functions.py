@@ -68,10 +68,10 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
 def kept_by_callers(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterator[tuple[Kept, ast.Call]]:
     """The states that a generator yields in the midst of a training, where one of its callers keeps them all."""
     for maker, flow in flows.items():
-        for kept in flow.yielded.values():
+        for kept, part in flow.yielded.values():
             for call in facts.calls_by_name.get(maker.name, ()):
                 found = facts.definition(call.func)
-                if found is not None and found.scope is maker and _keeps_all(facts, call, kept.suffix):
+                if found is not None and found.scope is maker and _keeps_all(facts, call, part):
                     yield kept, call
                     break
 
@@ -85,7 +85,7 @@ def _keeps_all(facts: FileFacts, call: ast.Call, part: str) -> bool:
         case ast.comprehension(target=target):
             inside = facts.parent(above)
             shown = inside.elt if isinstance(inside, ast.ListComp) else None
-            return shown is not None and ast.dump(shown) == ast.dump(target).replace("Store()", "Load()")
+            return shown is not None and ast.unparse(shown) == ast.unparse(target)
         case ast.For(target=target, iter=iterated) if iterated is call:
             at = re.match(r"\[(\d+)\]", part)
             if isinstance(target, ast.Tuple) and at is not None and int(at[1]) < len(target.elts):
@@ -108,7 +108,7 @@ def kept_for_others(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterato
     for keeper, flow in flows.items():
         is_of_round = _is_of_a_round(keeper) or _OF_A_ROUND.search(keeper.name) is not None
         for state in flow.at_exit:
-            attribute = re.split(r"[\[]", state.place, maxsplit=1)[0].rpartition(".")[2]
+            attribute = state.place.partition("[")[0].rpartition(".")[2]
             if "." not in state.place or not _BEST_STATE.search(attribute.lower()):
                 continue
             if state.kept.is_returned or not (state.is_trained or is_of_round):
@@ -126,7 +126,8 @@ def kept_for_others(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterato
 def _is_read(facts: FileFacts, attribute: str) -> bool:
     """Whether an attribute of this name is read anywhere in the file, other than to see whether it is there."""
     named = (each for scope in facts.scopes for each in scope.nodes(ast.Attribute) if each.attr == attribute)
-    return f'"{attribute}"' in facts.source.text or any(
+    texts = (each.value for scope in facts.scopes for each in scope.nodes(ast.Constant))
+    return attribute in texts or any(
         type(each.ctx) is ast.Load and not isinstance(facts.parent(each), ast.Compare) for each in named
     )
 
@@ -367,13 +368,20 @@ def _is_loaded_from_it(facts: FileFacts, keeper: Scope, state: State, user: Scop
 def _is_same_module(facts: FileFacts, state: State, use: Use, keeper: Scope) -> bool:
     """Whether what is loaded goes into a module of the same name, or into the object that the name is of."""
     made = [each.value for each in facts.bindings_of_path(keeper, use.module)] if keeper.owns(use.module) else []
-    if use.module != state.kept.module and any(each is not None and is_copy(each) for each in made):
+    if use.module != state.kept.module and any(_is_of_another(each, state.kept.module) for each in made):
         return False  # `self.anchor = [p.data for p in model.parameters()]`, `self.model = copy.deepcopy(model)`
     if use.module.rpartition(".")[2] == state.kept.module.rpartition(".")[2]:
         return True
     bound = keeper.bindings.get(state.kept.module, [])
     value = bound[0].value if len(bound) == 1 else None  # `net = self.to(device)`
     return value is not None and use.module == keeper.self_name == path_of(strip_calls(value, *GIVES_ITSELF)[0])
+
+
+def _is_of_another(value: ast.expr | None, module: str) -> bool:
+    """Whether a value is a copy of a module, or what a call makes without being given it."""
+    inner = strip_calls(value, *GIVES_ITSELF)[0] if value is not None else None
+    is_made = isinstance(inner, ast.Call) and not any(each.id == root_name(module) for each in names_in(inner))
+    return value is not None and (is_copy(value) or is_made)
 
 
 def _attribute_of(place: str, self_name: str) -> str:

@@ -40,6 +40,11 @@ class Kept:
     is_left: bool = False
 
     @property
+    def order(self) -> tuple[bool, str, str, bool, int]:
+        """Which of several is told, the same in each run: one of a model first, and one that is not moved."""
+        return self.optimizer, self.module, self.suffix, self.copied_on_gpu, getattr(self.taken, "lineno", 0)
+
+    @property
     def taking(self) -> tuple[ast.expr, ast.expr | None]:
         """Where it is taken: one call may give several."""
         return self.call, self.taken

@@ -65,13 +65,13 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
             return of_comprehension(facts, node, depth)
         case ast.DictComp() | ast.ListComp():
             return of_several(facts, node) or of_comprehension(facts, node, depth)
-        case ast.Dict(keys=[None], values=[state]):  # `{**model.state_dict()}`
-            return [dataclasses.replace(each, call=node) for each in kept_in(facts, state, depth + 1)]
         case ast.Dict():
             return [
                 dataclasses.replace(each, suffix=f"[{key.value!r}]{each.suffix}")
-                for key, value in zip(node.keys, node.values, strict=True)
                 if isinstance(key, ast.Constant)
+                else dataclasses.replace(each, call=node)  # of `{**model.state_dict()}`
+                for key, value in zip(node.keys, node.values, strict=True)
+                if key is None or isinstance(key, ast.Constant)
                 for each in kept_in(facts, value, depth + 1)
             ]
         case ast.Tuple() | ast.List():

@@ -84,7 +84,7 @@ class PlacedStates(TrainedStates):
         for state in self._states_of(value, facts):
             made = dataclasses.replace(state, place=f"{_YIELDED}{state.place}")
             if dataclasses.replace(made, is_trained=True) in facts and "[*]" not in state.kept.module:
-                self.yielded.setdefault(state.kept.call, state.kept)
+                self.yielded.setdefault(state.kept.call, (state.kept, state.place))
             facts |= {made}
         return facts
 

@@ -20,9 +20,9 @@ OF_BEFORE = re.compile(
     r"best|init|orig|prev|old|before|back_?up|(^|[._])back(_|$)|snap|start|first|pre_|lowest|(^|[._])opt(imal)?(_|$)"
 )
 _EARLIER = re.compile(rf"{OF_BEFORE.pattern}|saved|kept|last|ckpt|checkpoint")
-_OF_ANOTHER = re.compile(
-    r"^(target|eval|test|val|ema|avg|swa|shadow|other|infer(ence)?|worker|client|local|global)_|"
-    r"_(target|eval|test|ema|swa|copy|local|global)$"
+_OF_ANOTHER = re.compile(r"_(target|eval|test|ema|swa|copy|local|global)$")
+_WRAPPED = re.compile(
+    r"^(base|ddp|dp|fsdp|unwrapped|raw|inner|wrapped|parallel|orig|original|last|prev|old|best|init|the|my|_)_"
 )
 _DROPS = ("pop", "popleft", "clear")
 _INFINITE = re.compile(
@@ -37,7 +37,9 @@ _READS_ONLY = re.compile(
 def goes_into_another(kept: Kept, place: str, module: str) -> bool:
     """Whether a state goes into a module of another name, and by its own name is not one of an earlier time."""
     one, other = (re.sub(r"\[.*?\]|\(\)", "", each).rpartition(".")[2].lower() for each in (kept.module, module))
-    is_another = (_OF_ANOTHER.search(one) is None) != (_OF_ANOTHER.search(other) is None)  # `net`, `eval_net`
+    longer, shorter = (one, other) if len(one) > len(other) else (other, one)
+    is_prefixed = longer.endswith(f"_{shorter}") and not _WRAPPED.search(longer)  # `net`, `eval_net`
+    is_another = is_prefixed or (_OF_ANOTHER.search(one) is None) != (_OF_ANOTHER.search(other) is None)
     return not (((one in other or other in one) and not is_another) or _EARLIER.search(place.lower()))
 
 

@@ -128,7 +128,6 @@ def _returned_by(function: Definition, depth: int) -> list[Kept]:
     known = function.facts.returned_states
     key = function.scope, depth
     if key not in known:
-        known[key] = []  # one that calls itself is not followed again
         found: dict[tuple[str, str, str], Kept] = {}  # each of them once: many ways may lead to one
         for each in function.scope.nodes(ast.Return):
             if isinstance(each.value, _MAY_HOLD_STATES):
@@ -149,17 +148,29 @@ def _told(facts: FileFacts, value: ast.expr, depth: int) -> Iterator[Kept]:
             continue
         if any(one.how == "parameter" for one in facts.bindings(name)):
             yield each
-        for bound in _bound_to(facts, name) if depth < DEEPEST else ():
-            for one in _told(facts, bound, depth + 1):
-                yield dataclasses.replace(
-                    one,
-                    suffix=f"{each.suffix}{one.suffix}",
-                    copied_on_gpu=each.copied_on_gpu or one.copied_on_gpu,
-                )
+        for one in _told_of_name(facts, name, depth) if depth < DEEPEST else ():
+            yield dataclasses.replace(
+                one,
+                suffix=f"{each.suffix}{one.suffix}",
+                copied_on_gpu=each.copied_on_gpu or one.copied_on_gpu,
+            )
         if each.call is name:
             for key, entry in _entries_put_in(facts, name):
                 for one in kept_in(facts, entry, depth):
                     yield dataclasses.replace(one, suffix=f"{each.suffix}{key}{one.suffix}")
+
+
+def _told_of_name(facts: FileFacts, name: ast.Name, depth: int) -> list[Kept]:
+    """The live states of what a name is bound to: each once, and worked out once for all names of names."""
+    bound = _bound_to(facts, name)
+    known, key = facts.states_of_values, (depth, *bound)
+    if key not in known:
+        found: dict[tuple[str, str, str], Kept] = {}
+        for value in bound:
+            for one in _told(facts, value, depth + 1):
+                found.setdefault((one.suffix, one.module, one.alias), one)
+        known[key] = [*found.values()]
+    return known[key]
 
 
 def _name_in(kept: Kept) -> ast.Name | None:

@@ -51,8 +51,8 @@ class StateUses(Flow[State]):
         """Places of dicts into which entries are put under keys that vary, and from which line on."""
         self.copied: set[str] = set()
         """Places that get a copy somewhere in the function."""
-        self.yielded: dict[ast.expr, Kept] = {}
-        """States that are yielded in each round of a training: they are one, for whoever keeps them."""
+        self.yielded: dict[ast.expr, tuple[Kept, str]] = {}
+        """States that are yielded in each round of a training, as which part: for a caller they are one."""
         self.training_lines: set[float] = set()
         self.called: set[str] = set()
         self.stale_at_call: dict[str, set[State]] = {}
@@ -210,7 +210,7 @@ class StateUses(Flow[State]):
         if is_first and (is_copied or is_replaced(self.facts, self.scope, state.place)):
             return  # only what it begins with is no copy
         before = self.found.get(state.kept.taking)
-        if before is None or (before[1] is at and state.kept.module < before[0].module):  # the same in each run
+        if before is None or (before[1] is at and state.kept.order < before[0].order):  # the same in each run
             self.found[state.kept.taking] = (state.kept, at, role)
 
     def _is_on_gpu(self, module: str) -> bool:
