@@ -14,7 +14,7 @@ from ..values.elements import container_of
 from ..values.kinds import UNKNOWN
 from .hot_losses import Taken, is_detached, is_list_of_tensors, needed_values, takers
 from .loss_flow import Losses, losses_of
-from .loss_places import place_of
+from .loss_places import branches, place_of
 from .loss_sources import BACKWARDS, differentiated_attributes
 from .loss_terms import detaches, shown
 from .loss_values import ANY, LOSS_LIKE, Given, KeptValue, Value
@@ -185,7 +185,7 @@ def _is_emptied(scope: Scope, name: str, kept: KeptValue) -> bool:
 def _is_an_option(facts: FileFacts, node: ast.AST) -> bool:
     """Whether a method does something only where its object was told to: under `if self.show_loss`."""
     scope = facts.scope_of(node)
-    for at, is_body in _branches(facts, node, None):
+    for at, is_body in branches(facts, node, None):
         if is_body and isinstance(at.test, ast.Attribute) and at.test.attr != "training":
             return True
         bound = scope.bindings.get(at.test.id, []) if is_body and isinstance(at.test, ast.Name) else []
@@ -204,17 +204,18 @@ def _was_detached(losses: Losses, value: Value) -> bool:
 
 def _is_another_way(facts: FileFacts, losses: Losses, node: ast.AST) -> bool:
     """Whether a node runs only where no `backward()` did: it is in the other branch of an `if`."""
-    taken = _branches(facts, node, None)
+    taken = branches(facts, node, None)
     if not taken:
         return False
-    ways = [_branches(facts, each, None) for each in losses.backward_calls]
-    return bool(ways) and all(any((at, not is_body) in way for at, is_body in taken) for way in ways)
+    others = {(at, not is_body) for at, is_body in taken}
+    ways = losses.backward_ways
+    return bool(ways) and not any(others.isdisjoint(way) for way in ways)
 
 
 def _is_told_a_number(facts: FileFacts, kept: KeptValue) -> bool:
     """Whether what is kept is a number there, as a test says: under `if isinstance(loss, float)`."""
     place = path_of(kept.node)
-    for at, is_body in _branches(facts, kept.statement, None):
+    for at, is_body in branches(facts, kept.statement, None):
         test = at.test
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, is_body = test.operand, not is_body
@@ -236,7 +237,7 @@ def _is_detached_there(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
     statements: list[ast.Assign | ast.Expr] = [*scope.nodes(ast.Assign), *scope.nodes(ast.Expr)]
     places = {kept.keeper} if kept.is_sum else {f"{kept.keeper}[-1]", place_of(kept.node) or "?"}
     return any(
-        _is_detaching(at, place, is_sum=kept.is_sum) and not _branches(facts, at, around[0] if around else None)
+        _is_detaching(at, place, is_sum=kept.is_sum) and not branches(facts, at, around[0] if around else None)
         for at in statements
         if facts.loops(at)[:1] == around and at.lineno >= getattr(kept.statement, "lineno", 0)
         for place in places
@@ -531,8 +532,8 @@ def _is_over_models(loop: Loop | ast.comprehension) -> bool:
 
 def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:
     """Whether each round of a loop begins a keeper anew: not only in one branch of an `if`."""
-    around = _branches(facts, keeps, loop)
-    ways = [_branches(facts, each, loop) for each in begins if loop in facts.loops(each)]
+    around = branches(facts, keeps, loop)
+    ways = [branches(facts, each, loop) for each in begins if loop in facts.loops(each)]
     taken = {branch for way in ways for branch in way}
     return any(
         all(
@@ -541,19 +542,6 @@ def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, 
         )
         for way in ways
     )
-
-
-def _branches(facts: FileFacts, node: ast.AST, loop: Loop | None) -> list[tuple[ast.If, bool]]:
-    """The branches that a node is in, up to a loop: of which `if`, and whether of its body."""
-    found = []
-    below = node
-    for at in facts.above(node):
-        if at is loop:
-            break
-        if isinstance(at, ast.If) and below is not at.test:
-            found.append((at, below in at.body))
-        below = at
-    return found
 
 
 def _reads(node: ast.expr | None, name: str) -> bool:

@@ -18,7 +18,7 @@ from ..scopes import Scope
 from .callers import differentiated_parts
 from .lightning import is_training_step
 from .loss_containers import replaced_in
-from .loss_places import is_of_before, list_of, place_of
+from .loss_places import branches, is_of_before, list_of, place_of
 from .loss_sources import BACKWARDS, LossSources
 from .loss_terms import entries_of, shown, terms
 from .loss_values import ANY, LOSS_LIKE, Given, KeptValue, Part, Value, is_loss_like, key_in
@@ -147,7 +147,8 @@ class Losses(LossSources):
             self._keep(call.args[0], call, keeper, True, facts)
         elif self._is_put_in_list(call):
             keeper = list_of(call.func.value)  # type: ignore[attr-defined]
-            is_computed = isinstance(call.args[-1], ast.BinOp | ast.UnaryOp) and self.facts.is_without_graph(call)
+            is_computed = isinstance(call.args[-1], ast.BinOp | ast.UnaryOp | ast.Call)
+            is_computed = is_computed and self.facts.is_without_graph(call)
             for kept in shown(call.args[-1]) if keeper is not None and not is_computed else ():
                 self._keep(kept, call, keeper or "", False, facts)
                 for inside in self.held_by_object(kept):
@@ -377,6 +378,11 @@ class Losses(LossSources):
     def backward_calls(self) -> list[ast.Call]:
         """The calls of `backward` in the function."""
         return [each for each in self.scope.nodes(ast.Call) if called_name(each) in BACKWARDS]
+
+    @functools.cached_property
+    def backward_ways(self) -> list[frozenset[tuple[ast.If, bool]]]:
+        """The branches that each call of `backward` is in."""
+        return [frozenset(branches(self.facts, each, None)) for each in self.backward_calls]
 
     @functools.cached_property
     def cut(self) -> frozenset[str]:

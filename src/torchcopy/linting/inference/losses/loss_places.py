@@ -1,10 +1,14 @@
-"""How the places are written that keep losses: a list, an entry of a dict, what was there before."""
+"""Where losses are kept: how the places are written, a list, an entry of a dict, and in which branches."""
 
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
-from ..nodes import method_call, path_of
+from ..nodes import Loop, method_call, path_of
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
 
 
 def place_of(node: ast.AST | None) -> str | None:
@@ -33,3 +37,16 @@ def is_of_before(node: ast.expr, place: str) -> bool:
     if of is not None and isinstance(node, ast.Call) and node.args:
         return f"{place_of(of)}[{ast.unparse(node.args[0])}]" == place
     return place_of(node) == place
+
+
+def branches(facts: FileFacts, node: ast.AST, loop: Loop | None) -> list[tuple[ast.If, bool]]:
+    """The branches that a node is in, up to a loop: of which `if`, and whether of its body."""
+    found = []
+    below = node
+    for at in facts.above(node):
+        if at is loop:
+            break
+        if isinstance(at, ast.If) and below is not at.test:
+            found.append((at, below in at.body))
+        below = at
+    return found
