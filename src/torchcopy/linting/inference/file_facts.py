@@ -67,6 +67,7 @@ class FileFacts:
         self.flows_without_calls: dict[Scope, KeptStates] = {}
         self.saver_classes: dict[Scope, bool] = {}
         self.has_nothing_to_train: dict[tuple[Scope, int], bool] = {}
+        self.bases: dict[Scope, list[tuple[FileFacts, Scope]]] = {}
         self.has_tensors: dict[tuple[ast.AST, int], bool] = {}
         self.last_waits: dict[Scope, int] = {}
         self.kept_parameters: dict[Scope, list[KeptParameter]] = {}

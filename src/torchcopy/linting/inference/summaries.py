@@ -134,15 +134,22 @@ def object_of(call: ast.Call, function: Scope) -> ast.expr | None:
     return call.func.value if isinstance(call.func, ast.Attribute) else None
 
 
-def bases_of(facts: FileFacts, owner: Scope, depth: int = 0) -> Iterator[tuple[FileFacts, Scope]]:
-    """The classes of the project that a class derives from, with the facts of their files."""
+def bases_of(facts: FileFacts, owner: Scope) -> list[tuple[FileFacts, Scope]]:
+    """The classes of the project that a class derives from, with the facts of their files; worked out once."""
+    known = facts.bases
+    if owner not in known:
+        known[owner] = [*_bases_of(facts, owner)]
+    return known[owner]
+
+
+def _bases_of(facts: FileFacts, owner: Scope, depth: int = 0) -> Iterator[tuple[FileFacts, Scope]]:
     if depth >= _DEEPEST or not isinstance(owner.node, ast.ClassDef):
         return
     for base in owner.node.bases:
         found = find_definition(facts, base)
         if found is not None and isinstance(found.scope.node, ast.ClassDef) and found.scope is not owner:
             yield found.facts, found.scope
-            yield from bases_of(found.facts, found.scope, depth + 1)
+            yield from _bases_of(found.facts, found.scope, depth + 1)
 
 
 def find_method(facts: FileFacts, owner: Scope, name: str) -> Definition | None:

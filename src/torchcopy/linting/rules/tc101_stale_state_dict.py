@@ -27,7 +27,10 @@ NEEDS = (
     "state_dict()",
     "state_dict(keep_vars",
     "load_state_dict(",
-    "parameters()",
+    "named_parameters()",
+    "parameters()]",
+    "parameters() if ",
+    "params]",
     *(f"{word}(" for word in ("snapshot", "get_weights", "get_params", "get_parameters", "get_state", "backup")),
     *(f"{word}(" for word in ("get_model_params", "get_model_weights", "get_model_state", "save_state")),
 )

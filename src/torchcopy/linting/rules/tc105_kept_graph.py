@@ -68,9 +68,12 @@ def _kept_by_comprehensions(facts: FileFacts, scope: Scope) -> Iterator[Finding]
         name = called_name(above) if isinstance(above, ast.Call) else ""
         if isinstance(each, ast.GeneratorExp) and name not in _TAKE_ALL:
             continue
-        if is_leak_of_comprehension(facts, scope, each):
-            for term in terms(each.elt):
-                call, part = _called(term, each.generators[0])
+        called = [(term, *_called(term, each.generators[0])) for term in terms(each.elt)]
+        called = [
+            one for one in called if isinstance(one[1], ast.Call) and facts.definition(one[1].func) is not None
+        ]
+        if called and is_leak_of_comprehension(facts, scope, each):
+            for term, call, part in called:
                 if _from_call(facts, call, part):
                     values = frozenset({Value("", term, call, part)})
                     yield _finding(facts, KeptValue(term, each, _list_of(facts, each), name in _SUMS, values))

@@ -110,7 +110,7 @@ def is_leak_of_comprehension(facts: FileFacts, scope: Scope, node: ast.ListComp 
         return False
     at = facts.statement_of(node)
     places = {path_of(each) for each in at.targets} if isinstance(at, ast.Assign) else set()
-    return not places & losses_of(facts, scope).backward_places
+    return not places or not places & losses_of(facts, scope).backward_places
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

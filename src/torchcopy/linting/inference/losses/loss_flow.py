@@ -287,9 +287,8 @@ class Losses(LossSources):
             return self._rebound(place, None, facts)
         if part:
             return self._rebound(place, Value(place, at, value, part), facts)
-        if not self._is_object(target):
-            for way in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
-                self._added(place, way, at, facts)
+        for way in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
+            self._added(target, place, way, at, facts)
         made = self.part_of_call(place, at, value, facts) or Value(place, at, value)
         if not (isinstance(value, ast.BinOp | ast.Call) and self.facts.is_without_graph(at)):
             self.relate(made, value, facts)
@@ -302,10 +301,10 @@ class Losses(LossSources):
                 bound |= {inside}
         return bound
 
-    def _added(self, place: str, value: ast.expr, at: ast.AST, facts: frozenset[Value]) -> None:
+    def _added(self, target: ast.expr, place: str, value: ast.expr, at: ast.AST, facts: frozenset[Value]) -> None:
         """Notes what `total = total + loss` keeps, `losses = losses + [loss]`, and what is joined to a tensor."""
         for term in terms(value):
-            if is_of_before(term, place) and term is not value:
+            if is_of_before(term, place) and term is not value and not self._is_object(target):
                 for other in terms(value):
                     if isinstance(other, ast.List | ast.Tuple):
                         for each in other.elts:
@@ -346,7 +345,11 @@ class Losses(LossSources):
         place = place_of(target)
         if place is None:
             return facts
-        if isinstance(op, ast.Add | ast.Sub) and not self._is_object(target):
+        if (
+            isinstance(op, ast.Add | ast.Sub)
+            and not isinstance(value, ast.Constant)
+            and not self._is_object(target)
+        ):
             if isinstance(value, ast.List | ast.Tuple):
                 for each in shown(value):
                     self._keep(each, at, place, False, facts)

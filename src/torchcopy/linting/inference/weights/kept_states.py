@@ -53,7 +53,9 @@ def kept_in(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> list[Kep
             method_call(whole, "state_dict") is not None
         ):
             return [dataclasses.replace(each, call=node) for each in kept_in(facts, whole, depth + 1)]
-        case ast.Attribute() if given := of_property(facts, node, depth):
+        case ast.Attribute(attr=name) if name in facts.methods_by_name and (
+            given := of_property(facts, node, depth)
+        ):
             return given
         case ast.Name() | ast.Attribute() | ast.Subscript() if (path := entry_path(node)) is not None:
             return [Kept("", "", node, alias=path)]
