@@ -84,6 +84,7 @@ def _run_rules(
             faults.append((rule.CODE, error))
     if facts is not None:  # freed at once: the garbage collector takes as long for it as the rules
         facts.release()
+        project.trim()
     findings.sort(key=lambda each: (each.line, each.column, each.code))
     return findings, faults
 

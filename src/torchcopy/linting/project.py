@@ -16,6 +16,7 @@ from .source import Source
 if TYPE_CHECKING:
     from .inference.file_facts import FileFacts
 
+_MOST_AT_ONCE = 200  # files that one file leads to
 _MOST_KEPT = 32  # parsed files; a file of a thousand lines takes some 2 MB
 _MOST_BYTES = 1_500_000
 _HIGHEST_CLIMB = 8  # folders up, in search of where absolute imports begin
@@ -59,9 +60,24 @@ class Project:
             return self._facts[path]
         facts = self._read(path)
         self._facts[path] = facts
-        if len(self._facts) > _MOST_KEPT:
+        if len(self._facts) > _MOST_AT_ONCE:
             self._facts.popitem(last=False)
         return facts
+
+    def trim(self) -> None:
+        """Lets go of the files that were not asked about for long, between two that are checked.
+
+        What is left forgets what it worked out: it may lead to those that are gone.
+        """
+        if len(self._facts) <= _MOST_KEPT:
+            return
+        while len(self._facts) > _MOST_KEPT // 2:
+            _, gone = self._facts.popitem(last=False)
+            if gone is not None:
+                gone.release()
+        for facts in self._facts.values():
+            if facts is not None:
+                facts.forget()
 
     def _read(self, path: str) -> FileFacts | None:
         from .inference.file_facts import FileFacts

@@ -53,11 +53,15 @@ class FileFacts:
         self.project = project or Project()
         self.parents: dict[ast.AST, ast.AST] = {}
         self.module = Scope(source.tree, None, self.parents)
+        self.depth: list[ast.AST] = []
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew with all that is worked out, which may lead to other files; the tree and the scopes stay."""
         self._attributes: dict[Scope, dict[str, list[Binding]]] = {}
         self._kinds: dict[ast.AST, Kind] = {}
         self.losses: dict[Scope, Losses] = {}
         self.differentiated: dict[Scope, frozenset[str]] = {}
-        self.depth: list[ast.AST] = []
         self.returned: dict[ast.AST, Returned] = {}
         self.done_here: dict[ast.AST, tuple[Doings, tuple[Definition, ...]]] = {}
         self.done: dict[tuple[ast.AST, int], Doings] = {}
