@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.losses.hot_losses import holders, hot_values, returns_hot
-from ..inference.losses.leaks import is_leak, is_leak_of_comprehension, kept_by_call
+from ..inference.losses.leaks import is_leak, is_leak_of_comprehension
 from ..inference.losses.lightning import TRAINING_STEP
 from ..inference.losses.loss_flow import losses_of
+from ..inference.losses.loss_keepers import kept_by_call
 from ..inference.losses.loss_terms import terms
 from ..inference.losses.loss_values import ANY, KeptValue, Part, Value
 from ..inference.nodes import called_name, path_of

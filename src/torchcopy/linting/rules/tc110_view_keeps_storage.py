@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.losses.leaks import repeats
+from ..inference.losses.loss_rounds import repeats
 from ..inference.losses.loss_values import KeptValue
 from ..inference.nodes import called_name, path_of
 from ..inference.scopes import Scope

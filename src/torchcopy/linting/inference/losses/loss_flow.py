@@ -25,7 +25,7 @@ from .loss_values import ANY, LOSS_LIKE, Given, KeptValue, Part, Value, is_loss_
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .leaks import Keeper
+    from .loss_keepers import Keeper
 
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
 _SCALES = ("scale", "scale_loss")
@@ -54,7 +54,7 @@ class Losses(LossSources):
         self.needed: set[Value] | None = None
         """What `needed_values` of `hot_losses.py` found."""
         self.keeps: dict[tuple[Value, int], Keeper | None] = {}
-        """Where `leaks.py` found parameters to be kept, by how many calls were followed before."""
+        """Where `loss_keepers.py` found parameters to be kept, by how many calls were followed before."""
 
     def visit(self, node: ast.AST, facts: frozenset[Value]) -> frozenset[Value]:
         """Notes what is differentiated, kept and returned, and follows what is bound."""

@@ -1,0 +1,106 @@
+"""What ends the graphs of losses that are kept: lists that are cut, sums that are detached, other methods."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..nodes import called_name, keyword, method_call, path_of
+from ..scopes import Scope
+from .loss_flow import Losses
+from .loss_places import branches, place_of
+from .loss_terms import detaches
+from .loss_values import KeptValue
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+
+_FEW = 20  # graphs that are kept at a time
+_READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
+
+
+def is_bounded(facts: FileFacts, losses: Losses, root: str) -> bool:
+    """Whether the keeper is a `deque` of the last few, or a list from which the oldest are taken."""
+    scope = losses.scope
+    bound = scope.bindings.get(root, [])
+    if root.startswith(f"{scope.self_name}.") and scope.owner is not None:
+        bound = facts.class_attributes(scope.owner).get(root.partition(".")[2], [])
+    for each in bound:
+        if isinstance(each.value, ast.Call) and called_name(each.value) == "deque":
+            longest = each.value.args[1] if len(each.value.args) > 1 else keyword(each.value, "maxlen")
+            return _is_short(longest)
+        if isinstance(each.value, ast.Subscript) and path_of(each.value.value) == root:
+            match each.value.slice:
+                case ast.Slice(lower=ast.UnaryOp(op=ast.USub(), operand=longest)):  # `losses = losses[-20:]`
+                    return _is_short(longest)
+            return True
+    return root in losses.cut or is_cut(scope, root)
+
+
+def is_cut(scope: Scope, place: str) -> bool:
+    """Whether a list is cut to the last few: `del losses[:-20]`, `losses[:] = losses[-20:]`."""
+    for each in scope.nodes(ast.Subscript):
+        if type(each.ctx) is ast.Load or not isinstance(each.slice, ast.Slice) or path_of(each.value) != place:
+            continue
+        stored = scope.binding(each).value if type(each.ctx) is ast.Store else None
+        cut = stored.slice if isinstance(stored, ast.Subscript) else each.slice
+        if any(_is_short(one) for one in ast.walk(cut) if isinstance(one, ast.Constant)):
+            return True
+    return False
+
+
+def _is_short(length: ast.expr | None) -> bool:
+    return isinstance(length, ast.Constant) and isinstance(length.value, int) and length.value <= _FEW
+
+
+def is_detached_there(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
+    """Whether what is kept is detached in each round, right after: `total += loss`, `total = total.detach()`."""
+    around = facts.loops(kept.statement)[:1]
+    statements: list[ast.Assign | ast.Expr] = [*scope.nodes(ast.Assign), *scope.nodes(ast.Expr)]
+    places = {kept.keeper} if kept.is_sum else {f"{kept.keeper}[-1]", place_of(kept.node) or "?"}
+    return any(
+        _is_detaching(at, place, is_sum=kept.is_sum) and not branches(facts, at, around[0] if around else None)
+        for at in statements
+        if facts.loops(at)[:1] == around and at.lineno >= getattr(kept.statement, "lineno", 0)
+        for place in places
+    )
+
+
+def _is_detaching(at: ast.Assign | ast.Expr, place: str, *, is_sum: bool) -> bool:
+    """Whether a place is detached: by `total = total.detach()`, `kept[-1] = kept[-1].item()`, `loss.detach_()`."""
+    if isinstance(at, ast.Expr):
+        return place_of(method_call(at.value, "detach_")) == place
+    target, value = at.targets[0], at.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        pairs = [*zip(target.elts, value.elts, strict=True)]
+    else:
+        pairs = [(target, value)]
+    return any(
+        (written == place or (written.startswith(f"{place}[") and not is_sum))
+        and (is_sum or place.endswith("[-1]"))
+        and detaches(given)
+        and any(place_of(each) == written for each in ast.walk(given))
+        for one, given in pairs
+        if (written := place_of(one)) is not None
+    )
+
+
+def is_used_up(facts: FileFacts, scope: Scope, root: str) -> bool:
+    """Whether other methods empty the attribute that keeps losses, or compute with what it holds."""
+    name = root.partition(".")[2]
+    methods = [each for each in (scope.owner.inner if scope.owner is not None else ()) if each.self_name]
+    for method in methods:
+        place = f"{method.self_name}.{name}"
+        for node in method.nodes(ast.Attribute):
+            above = facts.parent(node)
+            if path_of(node) != place or (method is scope and isinstance(above, ast.Attribute)):
+                continue
+            if type(node.ctx) is ast.Store and method.name != "__init__":
+                return True
+            is_computed = isinstance(above, ast.Call) and called_name(above) not in _READS
+            is_emptied = isinstance(above, ast.Attribute) and above.attr in ("clear", "pop", "popleft")
+            if is_computed or is_emptied or isinstance(above, ast.For | ast.comprehension | ast.Delete):
+                return True
+            if isinstance(above, ast.Subscript) and type(above.ctx) is ast.Del:
+                return True
+    return False

@@ -1,0 +1,219 @@
+"""In which loops a keeper of losses outlives a round: not in those that begin it anew, or go through one step."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from ..nodes import Loop, called_name, gone_through, method_call, names_in, path_of, root_name
+from ..scopes import Scope
+from ..summaries import is_optimizer_step
+from ..values.elements import container_of
+from .loss_places import branches
+from .loss_sources import BACKWARDS
+from .loss_values import ANY, LOSS_LIKE, KeptValue
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+
+_DEEPEST = 3  # calls of calls
+_LOADERS = re.compile(r"loader|dataset|batches$|(^|_)(dl|train_data|trainset|data_iter|train_iter)$")
+_FUNCTIONS = re.compile(r"loss|crit|func|(^|_)(fn|f)$")  # what a loop tries, one after the other
+_PARTS = ("model", "net", "optimizer", "task", "task_name", "domain", "modality", "device")
+
+
+def repeats(
+    facts: FileFacts, scope: Scope, kept: KeptValue, differentiating: frozenset[Loop] = frozenset()
+) -> bool:
+    """Whether a keeper outlives one round: some loop around does not begin it anew, or it is an attribute.
+
+    Where `differentiating` loops are given, those with a `backward()`, others only go through the parts of a loss.
+    """
+    root = kept.keeper.partition("[")[0]
+    root = behind(scope, root)
+    if scope.owns(root):
+        return not _is_begun_with_each_backward(facts, scope, root)
+    is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
+    if is_by_call:
+        root = _container(facts, kept.statement) or root  # of `callback.on_step(loss)` all callbacks
+        if scope.owns(root):
+            return True
+    name = root_name(root)
+    if is_of_outside(facts, scope, name) and not facts.loops(kept.statement):
+        return not _is_differentiated_somewhere(facts, root)
+    if is_by_call and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
+        return True  # a meter that the caller has, for many calls
+    if (stepping := _stepping_with(scope, name)) is not None:
+        scope, at = stepping
+        kept = dataclasses.replace(kept, statement=at)
+        differentiating = frozenset()
+    begins = [
+        each.node
+        for each in scope.bindings.get(name, [])
+        if each.how in ("value", "part", "element", "entered") and not _reads(each.value, name)
+    ]
+    begins += [call for call in scope.nodes(ast.Call) if path_of(method_call(call, "clear")) == name]
+    is_loss = LOSS_LIKE.search((path_of(kept.node) or "").lower()) is not None
+    loops = [
+        loop
+        for loop in facts.loops(kept.statement)
+        if not _is_left_in_its_first_round(loop)
+        and not is_over_models(loop)
+        and not _is_over_losses(loop, kept)
+        and (not differentiating or loop in differentiating)
+        and not _is_over_few(loop, only_constants=is_loss)
+        and not _is_within_a_batch(facts, begins, kept.statement, loop)
+    ]
+    return any(not _begins_each_round(facts, begins, kept.statement, loop) for loop in loops)
+
+
+def _container(facts: FileFacts, call: ast.AST) -> str | None:
+    """What a loop goes through, of each object of which a method is called."""
+    of = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    through = container_of(facts, of) if isinstance(of, ast.Name) else None
+    return path_of(gone_through(through)) if through is not None else None
+
+
+def behind(scope: Scope, place: str) -> str:
+    """What a name is an entry of: `history` for `row`, where `row = history[epoch]` or `history.setdefault(…)`."""
+    for _ in range(_DEEPEST):
+        bound = scope.bindings.get(place, [])
+        value = bound[0].value if len(bound) == 1 and bound[0].how == "value" else None
+        of = method_call(value, "setdefault", "get")
+        of = value.value if isinstance(value, ast.Subscript) else of
+        path = path_of(of)
+        if path is None:
+            return place
+        place = path.partition("[")[0]
+    return place
+
+
+def is_of_outside(facts: FileFacts, scope: Scope, name: str) -> bool:
+    """Whether a function keeps something in a list or number of its file, or of the function around it."""
+    if not scope.is_function or (name in scope.bindings and not _is_declared_outside(scope, name)):
+        return False
+    at = scope.parent
+    while at is not None and (isinstance(at.node, ast.ClassDef) or name not in at.bindings):
+        at = at.parent
+    bound = at.bindings[name] if at is not None else []
+    return bool(bound) and all(
+        each.how in ("value", "augmented", "definition") and not (at is not facts.module and facts.loops(each.node))
+        for each in bound
+    )
+
+
+def _is_declared_outside(scope: Scope, name: str) -> bool:
+    """Whether a function adds to a name of the file, or of the function around, and does not begin it anew."""
+    declared: list[ast.Global | ast.Nonlocal] = [*scope.nodes(ast.Global), *scope.nodes(ast.Nonlocal)]
+    if not any(name in each.names for each in declared):
+        return False
+    return all(each.how == "augmented" or _reads(each.value, name) for each in scope.bindings[name])
+
+
+def _is_differentiated_somewhere(facts: FileFacts, place: str) -> bool:
+    """Whether some function of the file calls `backward()` on what is kept in a place."""
+    calls = (call for name in BACKWARDS for call in facts.calls_by_name.get(name, ()))
+    return any(path_of(each) == place for call in calls for each in ast.walk(call))
+
+
+def _is_begun_with_each_backward(facts: FileFacts, scope: Scope, root: str) -> bool:
+    """Whether another method, which calls `backward()` once, begins an attribute anew: it lives for one step."""
+    attribute = root.partition(".")[2]
+    for method in scope.owner.inner if scope.owner is not None else ():
+        calls = [each for each in method.nodes(ast.Call) if called_name(each) in BACKWARDS]
+        if method is scope or not calls or any(facts.loops(each) for each in calls):
+            continue
+        place = f"{method.self_name}.{attribute}"
+        begins = (each for each in method.body if isinstance(each, ast.Assign))
+        if any(path_of(target) == place for each in begins for target in each.targets):
+            return True
+    return False
+
+
+def _is_left_in_its_first_round(loop: Loop) -> bool:
+    """Whether a loop ends with a `break`, for the one round that it looks for."""
+    return isinstance(loop.body[-1], ast.Break)
+
+
+def _stepping_with(scope: Scope, name: str) -> tuple[Scope, ast.Call] | None:
+    """The function around a closure, of which a name is, and where it gives the closure to `optimizer.step`."""
+    around = scope.parent
+    is_own = name in scope.bindings and not any(name in each.names for each in scope.nodes(ast.Nonlocal))
+    if around is None or is_own or name not in around.bindings:
+        return None
+    for call in around.nodes(ast.Call):
+        given = [*call.args[:1], *(each.value for each in call.keywords)] if called_name(call) == "step" else []
+        if any(isinstance(each, ast.Name) and each.id == scope.name for each in given):
+            return around, call
+    return None
+
+
+def _is_over_losses(loop: Loop, kept: KeptValue) -> bool:
+    """Whether a loop goes through losses, of which what is kept is one: `for loss in losses: total += loss`.
+
+    One over a generator of the project, which trains, is a loop of its own.
+    """
+    names = {each.id for each in names_in(loop.target)} if isinstance(loop, ast.For) else set()
+    inside = [*ast.walk(loop.iter)] if isinstance(loop, ast.For) else []
+    is_yielded = any(each.part[:1] == (ANY,) and each.source in inside for each in kept.values)
+    return isinstance(kept.node, ast.Name) and kept.node.id in names and not is_yielded
+
+
+def _is_over_few(loop: Loop, *, only_constants: bool) -> bool:
+    """Whether a loop goes over what is written there one by one: no training."""
+    if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Tuple | ast.List):
+        return False
+    if isinstance(loop.target, ast.Name) and _FUNCTIONS.search(loop.target.id.lower()):
+        return True
+    return not only_constants or all(isinstance(each, ast.Constant) for each in loop.iter.elts)
+
+
+def _is_within_a_batch(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:
+    """Whether a loop goes through the parts of one step, which one around it takes, and begins a keeper anew."""
+    if is_over_batches(loop) or _steps(facts, loop):
+        return False
+    around = (each for each in facts.loops(loop) if _steps(facts, each))
+    return any(_begins_each_round(facts, begins, keeps, each) for each in around)
+
+
+def _steps(facts: FileFacts, loop: Loop) -> bool:
+    """Whether an optimizer takes a step in a loop."""
+    return any(isinstance(each, ast.Call) and is_optimizer_step(facts, each) for each in ast.walk(loop))
+
+
+def is_over_batches(loop: Loop | ast.comprehension) -> bool:
+    """Whether a loop goes through a data loader, as its name tells."""
+    if not isinstance(loop, ast.For | ast.comprehension):
+        return False
+    named = (each for each in ast.walk(loop.iter) if isinstance(each, ast.Name | ast.Attribute))
+    return any(_LOADERS.search((each.id if isinstance(each, ast.Name) else each.attr).lower()) for each in named)
+
+
+def is_over_models(loop: Loop | ast.comprehension) -> bool:
+    """Whether a loop goes over models, tasks or devices, each with one step or a part of one."""
+    if not isinstance(loop, ast.For | ast.comprehension):
+        return False
+    names = [each.id for each in names_in(loop.target)]
+    if any(each in _PARTS for each in names):
+        return True
+    return (path_of(loop.iter) or "").endswith(("_names", "tasks", "domains", "modalities"))
+
+
+def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:
+    """Whether each round of a loop begins a keeper anew: not only in one branch of an `if`."""
+    around = branches(facts, keeps, loop)
+    ways = [branches(facts, each, loop) for each in begins if loop in facts.loops(each)]
+    taken = {branch for way in ways for branch in way}
+    return any(
+        all(
+            (at, is_body) in around or ((at, not is_body) in taken and (at, not is_body) not in around)
+            for at, is_body in way
+        )
+        for way in ways
+    )
+
+
+def _reads(node: ast.expr | None, name: str) -> bool:
+    return node is not None and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
