@@ -66,6 +66,7 @@ class FileFacts:
         self.done_here: dict[ast.AST, tuple[Doings, tuple[Definition, ...]]] = {}
         self.done: dict[tuple[ast.AST, int], Doings] = {}
         self.classes_of_parameters: dict[tuple[ast.arg, int], Definition | None] = {}
+        self.classes_of_entries: dict[tuple[ast.arg, int], Definition | None] = {}
         self.called_objects: dict[ast.AST, Definition | None] = {}
         self.kept_states: dict[Scope, KeptStates] = {}
         self.flows_without_calls: dict[Scope, KeptStates] = {}

@@ -223,12 +223,21 @@ def _class_of_entries(facts: FileFacts, of: ast.expr, depth: int) -> Definition 
             case ast.Call(args=[], keywords=entries) as call if called_name(call) in _DICTS:
                 values += [one.value for one in entries]
             case None if isinstance(each.node, ast.arg):
-                told = _annotated(facts, each.annotation, is_entry=True)
-                given = _given_values(facts, each.node) if told is None and depth < _DEEPEST else ()
-                return told or _agreed(_class_of_entries(facts, one, depth + 1) for one in given)
+                return _class_of_entries_given(facts, each.node, depth)
             case _:
                 return None
     return _agreed(class_of(facts, each, depth + 1) for each in values)
+
+
+def _class_of_entries_given(facts: FileFacts, parameter: ast.arg, depth: int) -> Definition | None:
+    """Of what the list or dict holds that a parameter is: by its annotation, or by what all callers give."""
+    known, key = facts.classes_of_entries, (parameter, depth)
+    if key not in known:
+        known[key] = None  # a function that gives it to itself tells nothing
+        told = _annotated(facts, parameter.annotation, is_entry=True)
+        given = _given_values(facts, parameter) if told is None and depth < _DEEPEST else ()
+        known[key] = told or _agreed(_class_of_entries(facts, one, depth + 1) for one in given)
+    return known[key]
 
 
 def _put_in(facts: FileFacts, of: ast.expr) -> Iterator[ast.expr]:

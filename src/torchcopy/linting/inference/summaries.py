@@ -145,8 +145,9 @@ def bases_of(facts: FileFacts, owner: Scope) -> list[tuple[FileFacts, Scope]]:
 def _bases_of(facts: FileFacts, owner: Scope, depth: int = 0) -> Iterator[tuple[FileFacts, Scope]]:
     if depth >= _DEEPEST or not isinstance(owner.node, ast.ClassDef):
         return
-    for base in owner.node.bases:
-        found = find_definition(facts, base)
+    for base in owner.node.bases:  # by their names: objects are told by their classes, and these by their bases
+        name = facts.resolve(base)
+        found = find_named(facts, base) if isinstance(base, ast.Name) else _imported(facts, name) if name else None
         if found is not None and isinstance(found.scope.node, ast.ClassDef) and found.scope is not owner:
             yield found.facts, found.scope
             yield from _bases_of(found.facts, found.scope, depth + 1)
