@@ -1,6 +1,10 @@
 """What every test has to leave as it found it, and which tests can run here."""
 
+import os
 import tracemalloc
+
+# Read where a process first uses the profiler: else what that writes to stderr hangs on the order of the tests.
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 import pytest
 import torch
