@@ -14,7 +14,8 @@ from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
 from ..inference.nodes import called_name, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Binding, Scope
-from ..inference.weights.training import updates, written_module
+from ..inference.weights.module_paths import written_module
+from ..inference.weights.training import updates
 
 CODE = "TC106"
 NEEDS = ("from_numpy(", ".numpy()", "as_tensor(")

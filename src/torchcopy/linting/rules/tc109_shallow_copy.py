@@ -18,9 +18,9 @@ from ..inference.nodes import called_name, method_call, path_of, strip_calls, wa
 from ..inference.scopes import Scope
 from ..inference.weights.effects import replaced_by
 from ..inference.weights.entrywise_states import NAMES_OF_SNAPSHOTS
-from ..inference.weights.places import given_other_tensors
+from ..inference.weights.module_paths import given_other_tensors, module_path, written_module
 from ..inference.weights.things import is_module
-from ..inference.weights.training import module_path, updates, written_module
+from ..inference.weights.training import updates
 
 CODE = "TC109"
 NEEDS = ("copy.copy(", "target", "teacher", "best_", "parameters()")

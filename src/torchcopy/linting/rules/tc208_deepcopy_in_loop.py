@@ -10,8 +10,9 @@ from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import Loop, called_name, method_call, walk
 from ..inference.scopes import Scope
+from ..inference.weights.module_paths import module_path
 from ..inference.weights.rounds import is_in_one_round
-from ..inference.weights.training import module_path, updates
+from ..inference.weights.training import updates
 
 CODE = "TC208"
 NEEDS = ("deepcopy(",)

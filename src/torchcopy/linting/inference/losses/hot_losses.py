@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,11 @@ from ..objects import class_of, methods_of_each
 from ..scopes import Scope
 from ..summaries import Definition, find_method, is_decorated_to, matched_arguments
 from .loss_flow import Losses, losses_of
+from .loss_names import calls_model, is_one_loss, mentions_loss
 from .loss_places import place_of
 from .loss_sources import BACKWARDS
 from .loss_summands import is_detached, is_summand, may_hang
-from .loss_values import ANY, LOSS_LIKE, Part, Value
+from .loss_values import ANY, Part, Value
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
 _DETACHING = ("float", "item", "detach", "tolist", "numpy")  # what a decorator does to a result
-_FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
-_IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
-    r"^((?!item|log|dict|stat|val|num|count|acc|total|running)[a-z0-9]+_)*(loss|kl|kld|kl_div|nll|elbo)$|^l_[a-z0-9]+$"
-)
 
 
 def hot_values(losses: Losses, depth: int = 0) -> set[Value]:
@@ -133,7 +129,7 @@ def _made_beside(losses: Losses, values: set[Value], hot: set[Value], fresh: set
         and isinstance(each.source, ast.Call)
         and (parts := differentiated.get(each.source))
         and (
-            (LOSS_LIKE.search(each.name.lower()) and returns_loss(losses.facts, each.source, each.part, depth))
+            (mentions_loss(each.name) and returns_loss(losses.facts, each.source, each.part, depth))
             or _is_of_forward(losses.facts, each.source, each.name)
             or _returns_summand(losses.facts, each.source, each.part, parts, depth)
         )
@@ -169,12 +165,11 @@ def _renamed(losses: Losses, value: Value) -> set[Value]:
 
 def _is_of_forward(facts: FileFacts, call: ast.Call, place: str) -> bool:
     """Whether a part of what a model gave is a loss as well, and by its name no number for a report."""
-    if facts.definition(call.func) is not None or not _IS_LOSS.search(place.lower()):
+    if facts.definition(call.func) is not None or not is_one_loss(place):
         return False
     if class_of(facts, call.func) is not None:
         return False  # its `forward` is asked
-    last = (path_of(call.func) or "").lower().rpartition(".")[2]
-    return facts.kind_of(call.func).name == "module" or _FORWARDS.search(last) is not None
+    return facts.kind_of(call.func).name == "module" or calls_model(call)
 
 
 def _all_values(losses: Losses) -> Iterator[Value]:

@@ -81,7 +81,7 @@ def keeps_graphs(
         return False
     if kept.is_sum and "['" not in kept.keeper and _is_taken_out(scope, root):
         return False
-    if _is_told_a_number(facts, kept) or is_detached_there(facts, scope, kept):
+    if _is_told_a_number(facts, kept) or is_detached_there(losses, kept):
         return False
     if not is_slot_known and _is_put_in_array(facts, kept.statement):
         return False

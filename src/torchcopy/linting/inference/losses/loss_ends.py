@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, keyword, method_call, path_of
+from ..nodes import called_name, keyword, path_of
 from ..scopes import Scope
 from .loss_flow import Losses
 from .loss_places import branches, place_of
-from .loss_terms import detaches
 from .loss_values import KeptValue
 
 if TYPE_CHECKING:
@@ -53,35 +52,19 @@ def _is_short(length: ast.expr | None) -> bool:
     return isinstance(length, ast.Constant) and isinstance(length.value, int) and length.value <= _FEW
 
 
-def is_detached_there(facts: FileFacts, scope: Scope, kept: KeptValue) -> bool:
+def is_detached_there(losses: Losses, kept: KeptValue) -> bool:
     """Whether what is kept is detached in each round, right after: `total += loss`, `total = total.detach()`."""
-    around = facts.loops(kept.statement)[:1]
-    statements: list[ast.Assign | ast.Expr] = [*scope.nodes(ast.Assign), *scope.nodes(ast.Expr)]
-    places = {kept.keeper} if kept.is_sum else {f"{kept.keeper}[-1]", place_of(kept.node) or "?"}
+    places = [kept.keeper] if kept.is_sum else [f"{kept.keeper}[-1]", place_of(kept.node) or "?"]
+    if not any(each in losses.detachings for each in places):
+        return False
+    around = losses.facts.loops(kept.statement)[:1]
     return any(
-        _is_detaching(at, place, is_sum=kept.is_sum) and not branches(facts, at, around[0] if around else None)
-        for at in statements
-        if facts.loops(at)[:1] == around and at.lineno >= getattr(kept.statement, "lineno", 0)
+        at.lineno >= getattr(kept.statement, "lineno", 0)
+        and (kept.is_sum or place.endswith("[-1]") or isinstance(at, ast.Expr))
+        and losses.facts.loops(at)[:1] == around
+        and not branches(losses.facts, at, around[0] if around else None)
         for place in places
-    )
-
-
-def _is_detaching(at: ast.Assign | ast.Expr, place: str, *, is_sum: bool) -> bool:
-    """Whether a place is detached: by `total = total.detach()`, `kept[-1] = kept[-1].item()`, `loss.detach_()`."""
-    if isinstance(at, ast.Expr):
-        return place_of(method_call(at.value, "detach_")) == place
-    target, value = at.targets[0], at.value
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        pairs = [*zip(target.elts, value.elts, strict=True)]
-    else:
-        pairs = [(target, value)]
-    return any(
-        (written == place or (written.startswith(f"{place}[") and not is_sum))
-        and (is_sum or place.endswith("[-1]"))
-        and detaches(given)
-        and any(place_of(each) == written for each in ast.walk(given))
-        for one, given in pairs
-        if (written := place_of(one)) is not None
+        for at in losses.detachings.get(place, ())
     )
 
 

@@ -12,16 +12,18 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, names_in, path_of, walk
-from ..objects import class_of, differentiates_itself, is_no_list, is_property
+from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, path_of, walk
+from ..objects import differentiates_itself, is_no_list
 from ..scopes import Scope
 from .callers import differentiated_parts
 from .lightning import is_training_step
+from .loss_bindings import LossBindings
 from .loss_containers import replaced_in
-from .loss_places import branches, is_of_before, list_of, place_of
-from .loss_sources import BACKWARDS, LossSources
-from .loss_terms import entries_of, shown, terms
-from .loss_values import ANY, LOSS_LIKE, Given, KeptValue, Part, Value, is_loss_like, key_in
+from .loss_names import is_loss_like, mentions_loss
+from .loss_places import branches, list_of, place_of
+from .loss_sources import BACKWARDS
+from .loss_terms import detaches, entries_of, shown, terms
+from .loss_values import ANY, Given, Part, Value, key_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -31,12 +33,10 @@ _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd opt
 _SCALES = ("scale", "scale_loss")
 _KEEPERS = ("append", "extend", "add", "appendleft", "insert")
 _LOOPS_OF_LIGHTNING = re.compile(r"trainer\.\w+_loop\.")
-_TO_TEXT = ("str", "repr", "format", "zfill")  # of the number of a round
 _TAKES_OLDEST = ("pop", "popleft")
-_CONCATENATES = ("cat", "concat", "concatenate", "hstack", "vstack", "stack")
 
 
-class Losses(LossSources):
+class Losses(LossBindings):
     """Follows the bindings of one function to `backward()` and to what keeps them."""
 
     def __init__(self, facts: FileFacts, scope: Scope) -> None:
@@ -46,7 +46,6 @@ class Losses(LossSources):
         self.summed_elsewhere: set[Value] = set()  # differentiated behind the loop that made them
         self.is_for_caller = False
         """What is differentiated is so by a caller alone."""
-        self.kept: dict[ast.expr, KeptValue] = {}
         self.returned: list[tuple[Part, frozenset[Value]]] = []
         self.given: dict[ast.expr, Given] = {}
         self.hot: dict[int, set[Value]] = {}
@@ -71,18 +70,18 @@ class Losses(LossSources):
                     of = target.value if isinstance(target, ast.Subscript) else None
                     if (
                         isinstance(target, ast.Subscript)
-                        and self._is_slot_of_a_round(target)
-                        and not self._is_object(of)
+                        and self.is_slot_of_a_round(target)
+                        and not self.is_object(of)
                     ):
                         for kept in shown(value) if isinstance(value, ast.Dict | ast.Tuple | ast.List) else [value]:
-                            self._keep(kept, node, place_of(target.value) or "", False, facts)
-                    facts = self._bound(target, value, node, facts)
+                            self.keep(kept, node, place_of(target.value) or "", False, facts)
+                    facts = self.bind(target, value, node, facts)
             case ast.AnnAssign(target=target, value=value) if value is not None:
-                facts = self._bound(target, value, node, facts)
+                facts = self.bind(target, value, node, facts)
             case ast.AugAssign(target=target, value=value, op=op):
-                facts = self._augmented(target, value, op, node, facts)
+                facts = self.augment(target, value, op, node, facts)
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr="detach_"))):
-                facts = self._rebound(place_of(of), None, facts)
+                facts = self.rebind(place_of(of), None, facts)
             case ast.Return(value=value) if value is not None:
                 self._return(value, (), facts)
             case ast.Expr(value=ast.Yield(value=value)) if value is not None:
@@ -90,12 +89,12 @@ class Losses(LossSources):
             case ast.withitem(context_expr=ast.Call() as scaled, optional_vars=ast.Name() as target) if (
                 called_name(scaled) in _SCALES and scaled.args
             ):
-                facts = self._bound(target, scaled.args[0], node, facts)
+                facts = self.bind(target, scaled.args[0], node, facts)
             case ast.Name() | ast.Tuple() | ast.withitem():
                 inside = node.optional_vars if isinstance(node, ast.withitem) else node
                 for name in ast.walk(inside) if inside is not None else ():
                     if isinstance(name, ast.Name) and type(name.ctx) is ast.Store:
-                        facts = self._rebound(name.id, None, facts)
+                        facts = self.rebind(name.id, None, facts)
         return facts
 
     def _replaced(
@@ -104,14 +103,14 @@ class Losses(LossSources):
         """After an entry of a dict or object, or any of them, is no more what it was."""
         whole = {each for each in facts if each.place == container and isinstance(each.source, ast.Call | ast.Dict)}
         if key is None:
-            return self._rebound(container, Value(container, at), facts) if whole else facts
+            return self.rebind(container, Value(container, at), facts) if whole else facts
         for each in whole:
             of = dataclasses.replace(each, is_changed=True)
             self.parts.setdefault(of, set()).update(self.parts.get(each, ()))
             facts = (facts - {each}) | {of}
         if isinstance(at, ast.Delete | ast.Expr):
             for place in (f"{container}[{key!r}]", f"{container}.{key}"):
-                facts = self._rebound(place, Value(place, at) if whole else None, facts)
+                facts = self.rebind(place, Value(place, at) if whole else None, facts)
         return facts
 
     def _return(self, value: ast.expr, part: Part, facts: frozenset[Value]) -> None:
@@ -144,18 +143,18 @@ class Losses(LossSources):
             if is_loss and not is_shared and place_of(call.args[0]) is not None:
                 self.backwards |= self.values(call.args[0], facts)
         elif name == "add_" and len(call.args) == 1 and (keeper := place_of(getattr(call.func, "value", None))):
-            self._keep(call.args[0], call, keeper, True, facts)
+            self.keep(call.args[0], call, keeper, True, facts)
         elif self._is_put_in_list(call):
             keeper = list_of(call.func.value)  # type: ignore[attr-defined]
             is_computed = isinstance(call.args[-1], ast.BinOp | ast.UnaryOp | ast.Call)
             is_computed = is_computed and self.facts.is_without_graph(call)
             for kept in shown(call.args[-1]) if keeper is not None and not is_computed else ():
-                self._keep(kept, call, keeper or "", False, facts)
+                self.keep(kept, call, keeper or "", False, facts)
                 for inside in self.held_by_object(kept):
-                    self._keep(inside, call, keeper or "", False, facts)
+                    self.keep(inside, call, keeper or "", False, facts)
         elif name == "update" and (keeper := place_of(getattr(call.func, "value", None))) is not None:
             for inside in self._put_under_rounds(call):
-                self._keep(inside, call, keeper, False, facts)
+                self.keep(inside, call, keeper, False, facts)
             self._give_all(call, facts)
         else:
             self._give_all(call, facts)
@@ -171,7 +170,7 @@ class Losses(LossSources):
                 yield from (
                     value
                     for key, value in zip(given.keys, given.values, strict=True)
-                    if key is not None and self._is_of_a_round(key)
+                    if key is not None and self.is_of_a_round(key)
                 )
 
     def _is_put_in_list(self, call: ast.Call) -> bool:
@@ -186,7 +185,7 @@ class Losses(LossSources):
         named = dict(entries_of(argument)) if isinstance(argument, ast.Dict) else {}
         entries = [*named.values()]
         held: dict[ast.expr, Value] = {}
-        of_losses = [each for key, each in named.items() if LOSS_LIKE.search(key.lower())]
+        of_losses = [each for key, each in named.items() if mentions_loss(key)]
         if isinstance(argument, ast.Name):
             inside = sorted((each for each in facts if each.place.startswith(f"{argument.id}[")), key=_order)
             held = {each.source: each for each in inside if each.source is not None and not each.part}
@@ -195,7 +194,7 @@ class Losses(LossSources):
             places = {place: term for term in terms(node) if (place := path_of(term)) is not None}
             values = frozenset(value for term in places.values() for value in self.values(term, facts))
             values |= {held[node]} if node in held else frozenset()
-            is_named = node in of_losses or any(LOSS_LIKE.search(place.lower()) for place in places)
+            is_named = node in of_losses or any(mentions_loss(place) for place in places)
             if values:
                 before = self.given.get(node)
                 known = before.values if before else frozenset()
@@ -248,131 +247,6 @@ class Losses(LossSources):
             return False
         return self.facts.is_of_torch and self.facts.definition(call.func) is None
 
-    def _keep(self, node: ast.expr, at: ast.AST, keeper: str, is_sum: bool, facts: frozenset[Value]) -> None:
-        values = self.values(node, facts)
-        if values and not self._is_callable(at):
-            before = self.kept.get(node)
-            self.kept[node] = KeptValue(
-                node, at, keeper, is_sum, values | (before.values if before else frozenset())
-            )
-
-    def _is_object(self, node: ast.expr | None) -> bool:
-        """Whether a place may hold an object of a class of the project, whose `+=` or `[…] =` is its own."""
-        bound = self.facts.bindings(node) if isinstance(node, ast.Name) else []
-        made = (each.value for each in bound if each.how == "value")
-        return class_of(self.facts, node) is not None or any(
-            class_of(self.facts, each) is not None for each in made
-        )
-
-    def _is_callable(self, node: ast.AST) -> bool:
-        """Whether a node runs where something was found to be callable, and so no tensor: `if callable(loss)`."""
-        tests = [at.test for at in self.facts.above(node) if isinstance(at, ast.If)]
-        return any(isinstance(each, ast.Call) and called_name(each) == "callable" for each in tests)
-
-    def _bound(
-        self, target: ast.expr, value: ast.expr, at: ast.AST, facts: frozenset[Value], part: Part = ()
-    ) -> frozenset[Value]:
-        if isinstance(target, ast.Tuple | ast.List):
-            given = value.elts if isinstance(value, ast.Tuple | ast.List) and not part else []
-            for index, each in enumerate(target.elts):
-                if index < len(given):
-                    facts = self._bound(each, given[index], at, facts)
-                else:
-                    facts = self._bound(each, value, at, facts, (*part, index))
-            return facts
-        place = place_of(target)
-        if place is None:
-            return facts
-        if isinstance(target, ast.Attribute) and is_property(self.facts, target):
-            return self._rebound(place, None, facts)
-        if part:
-            return self._rebound(place, Value(place, at, value, part), facts)
-        for way in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
-            self._added(target, place, way, at, facts)
-        made = self.part_of_call(place, at, value, facts) or Value(place, at, value)
-        if not (isinstance(value, ast.BinOp | ast.Call) and self.facts.is_without_graph(at)):
-            self.relate(made, value, facts)
-        bound = self._rebound(place, made, facts)
-        is_object = isinstance(value, ast.Call) and called_name(value) != "dict"
-        for key, entry in self.entries_in(value):
-            if not (is_object and isinstance(entry, ast.Constant)):
-                inside = Value(f"{place}.{key}" if is_object else f"{place}[{key!r}]", at, entry)
-                self.relate(inside, entry, facts)
-                bound |= {inside}
-        return bound
-
-    def _added(self, target: ast.expr, place: str, value: ast.expr, at: ast.AST, facts: frozenset[Value]) -> None:
-        """Notes what `total = total + loss` keeps, `losses = losses + [loss]`, and what is joined to a tensor."""
-        for term in terms(value):
-            if is_of_before(term, place) and term is not value and not self._is_object(target):
-                for other in terms(value):
-                    if isinstance(other, ast.List | ast.Tuple):
-                        for each in other.elts:
-                            self._keep(each, at, place, False, facts)
-                    elif not is_of_before(other, place):
-                        self._keep(other, at, place, True, facts)
-        joined = _joined(value)
-        if any(is_of_before(each, place) for each in joined) and not self.facts.is_without_graph(at):
-            others = frozenset(one for one in facts if one.place != place)
-            for each in joined:
-                self._keep(each, at, place, isinstance(value, ast.Call) and called_name(value) == "sum", others)
-        if isinstance(value, ast.DictComp):  # `totals = {k: totals[k] + v for k, v in losses.items()}`
-            entry = f"{place}[{ast.unparse(value.key)}]"
-            for term in terms(value.value):
-                if any(is_of_before(each, entry) for each in terms(value.value)) and not is_of_before(term, entry):
-                    self._keep(term, at, place, True, facts)
-
-    def _is_slot_of_a_round(self, target: ast.Subscript) -> bool:
-        """Whether each round of a loop writes another slot: `losses[step] = loss`."""
-        return self._is_of_a_round(target.slice) and place_of(target.value) is not None
-
-    def _is_of_a_round(self, key: ast.expr) -> bool:
-        """Whether a key is another one in each round of a loop."""
-        loops = self.facts.loops(key)
-        if not isinstance(key, ast.Name | ast.BinOp | ast.Tuple) or not loops:
-            return False
-        if isinstance(key, ast.BinOp) and isinstance(key.op, ast.Mod):
-            return False  # of the last few
-        if (
-            isinstance(loops[0], ast.For) and method_call(loops[0].iter, "items", "keys") is not None
-        ) or _is_a_name(key):
-            return False  # an entry for each loss, not for each round
-        return any(each.id in _counters(loops) for each in names_in(key))
-
-    def _augmented(
-        self, target: ast.expr, value: ast.expr, op: ast.operator, at: ast.AST, facts: frozenset[Value]
-    ) -> frozenset[Value]:
-        place = place_of(target)
-        if place is None:
-            return facts
-        if (
-            isinstance(op, ast.Add | ast.Sub)
-            and not isinstance(value, ast.Constant)
-            and not self._is_object(target)
-        ):
-            if isinstance(value, ast.List | ast.Tuple):
-                for each in shown(value):
-                    self._keep(each, at, place, False, facts)
-            else:
-                for term in terms(value):
-                    if place_of(term) != place:
-                        self._keep(term, at, place, True, facts)
-        made = Value(place, at)
-        before = {each for each in facts if each.place == place and each != made}
-        self.derived.setdefault(made, set()).update(before)
-        self.parts.setdefault(made, set()).update(before)
-        if not self.facts.is_without_graph(at):
-            self.relate(made, value, facts)
-        return self._rebound(place, made, facts)
-
-    def _rebound(self, place: str | None, made: Value | None, facts: frozenset[Value]) -> frozenset[Value]:
-        if place is None:
-            return facts
-        left = frozenset(
-            each for each in facts if each.place != place and not each.place.startswith((f"{place}[", f"{place}."))
-        )
-        return left if made is None else left | {made}
-
     def differentiate_returned(self, parts: set[Part]) -> None:
         """Takes in that some parts of what the function returns are differentiated by its caller."""
         self.backwards |= {each for part, values in self.returned if part in parts for each in values}
@@ -393,6 +267,28 @@ class Losses(LossSources):
         taken = (path_of(method_call(each, *_TAKES_OLDEST)) for each in self.scope.nodes(ast.Call))
         return frozenset(each for each in taken if each is not None)
 
+    @functools.cached_property
+    def detachings(self) -> dict[str, list[ast.Assign | ast.Expr]]:
+        """The statements that detach a place, by place: `total = total.detach()`, `loss.detach_()`.
+
+        One that detaches the entry of an entry is also found by the entry: `kept[-1]["loss"]` by `kept[-1]`.
+        """
+        found: dict[str, list[ast.Assign | ast.Expr]] = {}
+        for called in self.scope.nodes(ast.Expr):
+            if (place := place_of(method_call(called.value, "detach_"))) is not None:
+                found.setdefault(place, []).append(called)
+        for at in self.scope.nodes(ast.Assign):
+            for target, value in _assigned(at):
+                place = place_of(target)
+                if place is None or not detaches(value):
+                    continue
+                if any(place_of(each) == place for each in ast.walk(value)):
+                    found.setdefault(place, []).append(at)
+                    outer = place.partition("[-1]")[0] + "[-1]"
+                    if place.startswith(f"{outer}["):
+                        found.setdefault(outer, []).append(at)
+        return found
+
     @property
     def may_have_hot(self) -> bool:
         """Whether the function differentiates something, or gives a loss to another that may."""
@@ -403,37 +299,12 @@ def _order(value: Value) -> tuple[int, int, str]:
     return getattr(value.node, "lineno", 0), getattr(value.source, "col_offset", 0), value.place
 
 
-def _counters(loops: list[Loop]) -> set[str]:
-    """The names that loops count by: those that they bind, or add to in each round of a `while`."""
-    found = {each.id for loop in loops if isinstance(loop, ast.For) for each in names_in(loop.target)}
-    for loop in loops:
-        for at in loop.body if isinstance(loop, ast.While) else ():
-            if (
-                isinstance(at, ast.AugAssign)
-                and isinstance(at.value, ast.Constant)
-                and isinstance(at.target, ast.Name)
-            ):
-                found.add(at.target.id)
-    return found
-
-
-def _is_a_name(key: ast.expr) -> bool:
-    """Whether a key is put together as a name is: `"loss_" + mode`."""
-    parts = [*ast.walk(key)]
-    is_text = any(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in parts)
-    return is_text and not any(isinstance(each, ast.Call) and called_name(each) in _TO_TEXT for each in parts)
-
-
-def _joined(value: ast.expr) -> list[ast.expr]:
-    """What is joined to one: of `torch.cat([losses, loss.view(1)])`, `sum([total, loss])`, `[*losses, loss]`."""
-    if isinstance(value, ast.Call) and called_name(value) in _CONCATENATES and value.args:
-        return shown(value.args[0])
-    match value:
-        case ast.Call(func=ast.Name(id="sum"), args=[ast.List(elts=joined) | ast.Tuple(elts=joined)]):
-            return joined
-        case ast.List(elts=joined) | ast.Tuple(elts=joined) if any(isinstance(e, ast.Starred) for e in joined):
-            return [each.value if isinstance(each, ast.Starred) else each for each in joined]
-    return []
+def _assigned(at: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """What is bound to which first target, one by one in `a, b = c, d`."""
+    target, value = at.targets[0], at.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return [*zip(target.elts, value.elts, strict=True)]
+    return [(target, value)]
 
 
 def _by_any_name(scope: Scope) -> list[ast.arg]:

@@ -11,9 +11,10 @@ from ..nodes import Loop, called_name, gone_through, method_call, names_in, path
 from ..scopes import Scope
 from ..summaries import is_optimizer_step
 from ..values.elements import container_of
+from .loss_names import mentions_loss
 from .loss_places import branches
 from .loss_sources import BACKWARDS
-from .loss_values import ANY, LOSS_LIKE, KeptValue
+from .loss_values import ANY, KeptValue
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -55,7 +56,7 @@ def repeats(
         if each.how in ("value", "part", "element", "entered") and not _reads(each.value, name)
     ]
     begins += [call for call in scope.nodes(ast.Call) if path_of(method_call(call, "clear")) == name]
-    is_loss = LOSS_LIKE.search((path_of(kept.node) or "").lower()) is not None
+    is_loss = mentions_loss(path_of(kept.node))
     loops = [
         loop
         for loop in facts.loops(kept.statement)

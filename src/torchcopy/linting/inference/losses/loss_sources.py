@@ -12,9 +12,10 @@ from ..nodes import arguments, called_name, method_call, path_of
 from ..scopes import Scope
 from ..summaries import fields_of, fields_of_named_tuple, find_method
 from ..values.elements import container_of
+from .loss_names import mentions_loss
 from .loss_places import place_of
 from .loss_terms import detaches, entries_of, shown, summed_dict, terms
-from .loss_values import ANY, LOSS_LIKE, Value
+from .loss_values import ANY, Value
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -76,7 +77,7 @@ class LossSources(Flow[Value]):
             for term in terms(value)
             if isinstance(term, ast.Call) and not detaches(term)
             for each in arguments(term)
-            if LOSS_LIKE.search((path_of(each) or "").lower())
+            if mentions_loss(path_of(each))
         ]
         given += [
             each
@@ -237,7 +238,7 @@ def _first_parts(value: ast.expr, facts: frozenset[Value]) -> Iterator[Value]:
             value=ast.Name(id=name), slice=ast.Slice(None, ast.Constant(value=int() as count), None)
         ):
             for each in facts:
-                if each.place == name and isinstance(each.source, ast.Call) and LOSS_LIKE.search(name.lower()):
+                if each.place == name and isinstance(each.source, ast.Call) and mentions_loss(name):
                     for index in range(min(count, _MOST_GIVEN)):
                         yield Value(f"{name}[{index}]", each.source, each.source, (*each.part, index))
 

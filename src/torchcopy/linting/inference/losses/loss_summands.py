@@ -10,27 +10,22 @@ from typing import TYPE_CHECKING
 from ..nodes import arguments, called_name, names_in, path_of
 from ..values.kinds import UNKNOWN, Kind
 from .loss_flow import Losses
+from .loss_names import calls_loss, calls_model, is_loss_like, is_summand_by_name, is_surely_loss
 from .loss_terms import detaches, is_detached_itself, may_be_tensor, shown, summands, terms
-from .loss_values import Value, is_loss_like
+from .loss_values import Value
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
-_GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_func|_function)?\d?$|^crit$")
-_SUMMANDS = re.compile(  # by whole words: what is added up to a loss, under a name that says no more
-    r"(^|_)(mse|mae|bce|ce|l[12]|err|error|rec|recon|reconstruction|dice|adv|gp|tv|huber|hinge|triplet|ssim)(_|$)|^l_|^err"
-)
 _ROUND = re.compile(r"(^|_)(i|t|k|it|iter|iters|iteration|steps?|epochs?|rounds?|progress|global_step)(_|$)|^i_")
 _REDUCES = frozenset(
     "mean sum norm pow square abs exp log sqrt std var max min logsumexp log_prob entropy clamp relu softplus "
     "sigmoid tanh neg mul div add sub dist prod amax amin diff trace".split()
 )
 _MOST_PARTS = 100  # of a value: what has more is no loss
-_SURELY = re.compile(r"loss|(^|_)(kl|kld|nll|elbo)")
 _COUNTS = re.compile(r"(^|_)(n|num|count|size|len|eps|margin|target|mask|lr|temperature|weight|coef|scale)s?(_|$)")
-_FORWARDS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
 
 
 def is_detached(losses: Losses, value: Value, *, derived: bool = False) -> bool:
@@ -73,10 +68,10 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     if isinstance(source, ast.IfExp):  # `f(x) if x is not None else 0`
         source = source.body
     made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
-    is_named = is_loss_like(part.place) or part in losses.summed or any(map(_is_of_loss, made_by))
-    if not (is_named and _SURELY.search(part.place.lower())) and not _shows_tensors(losses, part):
+    is_named = is_loss_like(part.place) or part in losses.summed or any(map(calls_loss, made_by))
+    if not (is_named and is_surely_loss(part.place)) and not _shows_tensors(losses, part):
         return False  # the penalty or advantage that an environment gives, say
-    is_named = is_named or _SUMMANDS.search(part.name.lower().rpartition(".")[2]) is not None
+    is_named = is_named or is_summand_by_name(part.name)
     if not isinstance(source, ast.Call | ast.BinOp | ast.UnaryOp) or not is_named:
         kind = losses.facts.kind_of(part.source)
         return kind.is_tensor and kind.graph is True
@@ -141,8 +136,7 @@ def _gives_tensor(facts: FileFacts, call: ast.Call, depth: int) -> bool:
     found = facts.definition(call.func)
     if found is not None and found.scope.is_function:
         return depth < _DEEPEST and _has_tensors(found.facts, found.scope.node, depth + 1)
-    last = (path_of(call.func) or "").lower().rpartition(".")[2]
-    if _FORWARDS.search(last) is not None or _GIVES_LOSS.search(last) is not None:
+    if calls_model(call) or calls_loss(call):
         return True
     hows = {each.how for each in facts.bindings(call.func)} if isinstance(call.func, ast.Name) else set()
     return bool(hows) and hows <= {"parameter", "value", "part", "element"} and not _is_scheduled(call)
@@ -187,8 +181,3 @@ def _joins(source: ast.expr, place: str) -> bool:
     if isinstance(inside, ast.Call) and called_name(inside) in _SUMS and inside.args:
         inside = inside.args[0]
     return path_of(inside) == place
-
-
-def _is_of_loss(call: ast.Call) -> bool:
-    """Whether a function that is called is named as one that gives a loss: `F.mse_loss`, `self.criterion`."""
-    return _GIVES_LOSS.search((path_of(call.func) or "").lower().rpartition(".")[2]) is not None

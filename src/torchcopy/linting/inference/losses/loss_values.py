@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from typing import TypeAlias
-
-_WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha|gamma)s?$|approx_?kl$")
-LOSS_LIKE = re.compile(r"loss|penalt|reg|kl|nll|cost|energy|objective|diverg|elbo|entropy")
 
 Part: TypeAlias = tuple[int | str, ...]
 """Which part of what an expression gives: places in tuples, keys of dicts, attributes; () for the whole."""
@@ -95,9 +91,3 @@ def key_in(place: str, of: str) -> str | int | None:
     except (SyntaxError, ValueError):
         return None  # of an entry in an entry, or under a name
     return key if isinstance(key, str | int) else None
-
-
-def is_loss_like(place: str) -> bool:
-    """Whether a place is named as a loss, and not as the weight of one, or as a measure of the step."""
-    lower = place.lower()
-    return LOSS_LIKE.search(lower) is not None and _WEIGHTS.search(lower) is None

@@ -12,7 +12,8 @@ from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, bases_of
 from .keepers import put_in
 from .kept import Kept
-from .places import given_other_tensors, is_in
+from .module_paths import given_other_tensors
+from .places import is_in
 from .purpose import is_replaced_later, is_rewritten
 from .returned_states import is_copy
 from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_at_times

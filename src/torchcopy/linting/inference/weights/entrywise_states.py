@@ -8,7 +8,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_true, keyword, method_call, path_of, strip_calls
-from .places import in_container, owner_of
+from .module_paths import owner_of
+from .places import in_container
 from .things import thing_of
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from ..summaries import (
 from .entrywise_states import is_of_tc109, of_comprehension, of_mapped, of_several
 from .keepers import kept_parameters
 from .kept import COPIED_ON_GPU, DEEPEST, Kept
+from .module_paths import module_path
 from .places import entry_path, in_container
 from .returned_states import of_call, of_property
 from .things import thing_of
-from .training import module_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

@@ -12,8 +12,9 @@ from ..scopes import Scope
 from ..summaries import Definition
 from ..values.elements import container_of
 from .kept_states import unwrapped
-from .places import as_the_caller_writes, entry_path, given_other_tensors, given_places, owner_of, parameters_behind
-from .training import module_path, updates
+from .module_paths import given_other_tensors, module_path, owner_of, parameters_behind
+from .places import as_the_caller_writes, entry_path, given_places
+from .training import updates
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

@@ -11,6 +11,7 @@ from .effects import left_by
 from .keepers import kept_by_method
 from .kept import Kept
 from .kept_states import kept_in
+from .module_paths import module_path
 from .places import (
     copied_entry,
     entry_path,
@@ -24,7 +25,6 @@ from .rounds import (
 )
 from .states import TRAINED, State
 from .trained_states import IN_THE_MIDST, TrainedStates
-from .training import module_path
 
 _YIELDED = "yield"  # a place that no source can write
 

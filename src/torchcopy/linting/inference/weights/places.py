@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import (
@@ -16,7 +15,6 @@ from ..nodes import (
     root_name,
     root_of,
     strip_calls,
-    walk,
 )
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, matched_arguments
@@ -25,7 +23,6 @@ from ..values.elements import container_of
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-_LISTS_OF_PARAMETERS = re.compile(r"(^|[._])param(eter)?s(_list)?$")
 _MOVES = re.compile(r"device|cuda|cpu|prepare|compile|parallel")
 
 
@@ -117,36 +114,6 @@ def _makes_new_ones(facts: FileFacts, call: ast.Call) -> bool:
     yielded = [] if found is None else [each.value for each in found.scope.nodes(ast.Yield)]
     last = [each.elts[-1] if isinstance(each, ast.Tuple) else each for each in yielded]
     return any(isinstance(each, ast.Call) and called_name(each) != "getattr" for each in last)
-
-
-def parameters_behind(facts: FileFacts, node: ast.expr) -> str | None:
-    """Whose parameter an expression is: of `p` in a loop over `net.parameters()` that module, or their list."""
-    inner, _ = strip_calls(node, "data", "detach")
-    return owner_of(container_of(facts, inner)) if isinstance(inner, ast.Name) else None
-
-
-def given_other_tensors(facts: FileFacts, node: ast.AST) -> Iterator[str]:
-    """The modules whose parameters get other tensors in a statement or loop: `p.data = shadow[name]`.
-
-    What was kept of them before is theirs no more.
-    """
-    for each in walk(node):
-        for target in each.targets if isinstance(each, ast.Assign) else ():
-            if isinstance(target, ast.Attribute) and target.attr == "data":
-                module = parameters_behind(facts, target)
-                if module is not None:
-                    yield module
-
-
-def owner_of(parameters: ast.expr | None) -> str | None:
-    """The module of `net.parameters()`, or the place of a list that is named as one of parameters."""
-    from .training import module_path  # which itself asks for places
-
-    of = method_call(parameters, "parameters", "named_parameters")
-    if of is not None:
-        return module_path(of)
-    path = path_of(parameters)
-    return path if path is not None and _LISTS_OF_PARAMETERS.search(path) else None
 
 
 def bound_places(facts: FileFacts, scope: Scope, value: ast.expr, path: str) -> list[str]:

@@ -10,8 +10,9 @@ from ..nodes import arguments, called_name, method_call, names_in, path_of, root
 from ..scopes import Scope
 from .keepers import CONTAINERS
 from .kept import Kept
+from .module_paths import module_path
 from .places import is_in
-from .training import is_given_back, module_path
+from .training import is_given_back
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

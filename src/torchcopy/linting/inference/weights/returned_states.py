@@ -17,9 +17,9 @@ from ..summaries import (
     is_decorated_to,
     matched_arguments,
 )
+from .module_paths import module_path
 from .places import copied_entry, entry_path
 from .things import without_wrapper
-from .training import module_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

@@ -17,16 +17,9 @@ from .comparisons import met
 from .effects import cloned_in, compared_by, replaced_by
 from .keepers import CONTAINERS, put_in
 from .loads import loaded_by, put_into_parameters
+from .module_paths import given_other_tensors, module_path, parameters_behind, place_behind
 from .placed_states import PlacedStates
-from .places import (
-    bound_places,
-    entry_path,
-    given_other_tensors,
-    is_in,
-    is_same_object,
-    parameters_behind,
-    taken_of,
-)
+from .places import bound_places, entry_path, is_in, is_same_object, taken_of
 from .purpose import is_copied_next
 from .returned_states import is_copy
 from .rounds import (
@@ -35,7 +28,7 @@ from .rounds import (
 )
 from .states import State, Use
 from .threads import SAVES, handed_to_saver
-from .training import is_given_back, module_path, place_behind, updates
+from .training import is_given_back, updates
 
 _SWAPS = re.compile(
     r"ema_(scope|context|weights|param)|averaged?_(param|weight)|(use|apply|with|swap)_(ema|swa|avg|aver|shadow|param)"

@@ -15,12 +15,12 @@ from ..summaries import GIVES_ITSELF
 from .comparisons import origins
 from .kept import Kept
 from .loads import behind_copies, result_places
+from .module_paths import module_path
 from .places import bound_places, entry_path, in_container, is_in
 from .purpose import OF_BEFORE, goes_into_another, is_replaced, is_reset_in_loop
 from .rounds import is_at_times, is_other_branch
 from .states import FILLED, TRAINED, State, Use
 from .things import thing_of
-from .training import module_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

@@ -10,7 +10,7 @@ from ..nodes import method_call, path_of
 from ..objects import class_of
 from ..scopes import Scope
 from ..summaries import find_method
-from .training import module_path, place_behind
+from .module_paths import module_path, place_behind
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

@@ -10,11 +10,8 @@ from collections.abc import Iterator
 
 from ..nodes import arguments, called_name, method_call, path_of, strip_calls, walk
 from ..summaries import is_optimizer_step
-from .places import (
-    is_in,
-    names_of_element,
-    owner_of,
-)
+from .module_paths import owner_of
+from .places import is_in, names_of_element
 from .rounds import (
     ROUNDS,
     is_one_of_each_round,
