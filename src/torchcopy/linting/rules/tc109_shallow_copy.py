@@ -76,7 +76,7 @@ class _SharedParameters(Flow[Shared]):
                     facts = self._trained(each, facts)
         loop = self.facts.parent(node)
         at = loop if _is_head(loop, node) else node
-        others = {*given_other_tensors(self.facts, at)}
+        others = given_other_tensors(self.facts, at)
         facts = frozenset(one for one in facts if one.module not in others)
         targets = node.targets if isinstance(node, ast.Assign) else []
         written = [one for each in walk(at) if isinstance(each, ast.Assign) for one in each.targets]

@@ -181,7 +181,11 @@ def _is_within_a_batch(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, 
 
 def _steps(facts: FileFacts, loop: Loop) -> bool:
     """Whether an optimizer takes a step in a loop."""
-    return any(isinstance(each, ast.Call) and is_optimizer_step(facts, each) for each in ast.walk(loop))
+    known = facts.takes_steps
+    if loop not in known:
+        calls = (each for each in ast.walk(loop) if isinstance(each, ast.Call))
+        known[loop] = any(is_optimizer_step(facts, each) for each in calls)
+    return known[loop]
 
 
 def is_over_batches(loop: Loop | ast.comprehension) -> bool:

@@ -209,7 +209,7 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
 def _puts_other_tensors(facts: FileFacts, keeper: Scope) -> bool:
     """Whether some method of the class gives parameters other tensors: `p.data = w + step * d`."""
     methods = keeper.owner.inner if keeper.owner is not None else ()
-    return any(True for each in methods for _ in given_other_tensors(facts, each.node))
+    return any(given_other_tensors(facts, each.node) for each in methods)
 
 
 def _is_written_out(keeper: Scope, attribute: str) -> bool:

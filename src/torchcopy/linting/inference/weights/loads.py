@@ -140,7 +140,7 @@ def _written(found: Definition, loaded: ast.expr) -> Iterator[str]:
 
 def _put_into_parameters(found: Definition) -> Iterator[Load]:
     """The states whose entries a function writes into the parameters of a module."""
-    others = {*given_other_tensors(found.facts, found.scope.node)}
+    others = given_other_tensors(found.facts, found.scope.node)
     for loop in found.scope.nodes(ast.For):
         for module, of in put_into_parameters(found.facts, loop):
             place = path_of(of)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import (
@@ -80,17 +79,17 @@ def parameters_behind(facts: FileFacts, node: ast.expr) -> str | None:
     return owner_of(container_of(facts, inner)) if isinstance(inner, ast.Name) else None
 
 
-def given_other_tensors(facts: FileFacts, node: ast.AST) -> Iterator[str]:
+def given_other_tensors(facts: FileFacts, node: ast.AST) -> frozenset[str]:
     """The modules whose parameters get other tensors in a statement or loop: `p.data = shadow[name]`.
 
     What was kept of them before is theirs no more.
     """
-    for each in walk(node):
-        for target in each.targets if isinstance(each, ast.Assign) else ():
-            if isinstance(target, ast.Attribute) and target.attr == "data":
-                module = parameters_behind(facts, target)
-                if module is not None:
-                    yield module
+    known = facts.given_other_tensors
+    if node not in known:
+        assigned = (target for each in walk(node) if isinstance(each, ast.Assign) for target in each.targets)
+        given = (each for each in assigned if isinstance(each, ast.Attribute) and each.attr == "data")
+        known[node] = frozenset(one for each in given if (one := parameters_behind(facts, each)) is not None)
+    return known[node]
 
 
 def written_module(facts: FileFacts, call: ast.Call) -> str | None:

@@ -61,7 +61,7 @@ class KeptStates(PlacedStates):
             facts = self._begun_again(loop, facts)
             for module, of in put_into_parameters(self.facts, loop):
                 self._read_into(module, of, entry_path(of) or "", loop, facts, None)
-            others = {*given_other_tensors(self.facts, loop)}
+            others = given_other_tensors(self.facts, loop)
             facts = frozenset(each for each in facts if not each.place or each.kept.module not in others)
         match node:
             case ast.Assign(targets=targets, value=value):
