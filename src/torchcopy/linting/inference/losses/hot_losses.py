@@ -57,9 +57,10 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
     for made, of in losses.derived.items():
         for each in of:
             made_from.setdefault(each, []).append(made)
+    sums = [(each, listed) for each in values if (listed := _summed_list(each)) is not None]
     fresh = hot
     while fresh:
-        more = {each for each in values if _is_sum_of(losses, each, hot)} | holders(values, fresh)
+        more = {each for each, listed in sums if _has_hot(losses, listed, hot)} | holders(values, fresh)
         for each in fresh:
             parts = losses.parts.get(each, set())
             if each not in losses.summed_elsewhere:
@@ -103,15 +104,17 @@ def holders(values: Iterable[Value], hot: set[Value]) -> set[Value]:
     }
 
 
-def _is_sum_of(losses: Losses, value: Value, hot: set[Value]) -> bool:
-    """Whether a value is `sum(losses)` or the like, of a list of hot ones."""
+def _summed_list(value: Value) -> str | None:
+    """The list that a value is the sum of: `losses` for `sum(losses)`, `torch.stack(losses)`."""
     match value.source:
         case ast.Call(args=[given, *_]) as call if called_name(call) in _SUMS and not value.part:
-            listed = place_of(given)
-            return any(
-                kept.keeper == listed and not kept.is_sum and kept.values & hot for kept in losses.kept.values()
-            )
-    return False
+            return place_of(given)
+    return None
+
+
+def _has_hot(losses: Losses, listed: str, hot: set[Value]) -> bool:
+    """Whether hot values were put into a list."""
+    return any(kept.keeper == listed and not kept.is_sum and kept.values & hot for kept in losses.kept.values())
 
 
 def _made_beside(losses: Losses, values: set[Value], hot: set[Value], fresh: set[Value], depth: int) -> set[Value]:
