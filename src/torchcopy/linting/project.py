@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .inference.file_facts import FileFacts
 
 _MOST_AT_ONCE = 200  # files that one file leads to
-_MOST_KEPT = 32  # parsed files; a file of a thousand lines takes some 2 MB
+_MOST_KEPT = 64  # parsed files; a file of a thousand lines takes some 2 MB
 _MOST_BYTES = 1_500_000
 _HIGHEST_CLIMB = 8  # folders up, in search of where absolute imports begin
 _BESIDE_TESTS = ("src", "python")  # where a project's own package may be, seen from its tests

@@ -74,6 +74,7 @@ class FileFacts:
         self.has_nothing_to_train: dict[tuple[Scope, int], bool] = {}
         self.bases: dict[Scope, list[tuple[FileFacts, Scope]]] = {}
         self.has_tensors: dict[tuple[ast.AST, int], bool] = {}
+        self.may_differentiate: dict[Scope, bool] = {}
         self.takes_steps: dict[ast.AST, bool] = {}
         self.given_other_tensors: dict[ast.AST, frozenset[str]] = {}
         self.last_waits: dict[Scope, int] = {}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.losses.hot_losses import holders, hot_values, returns_hot
+from ..inference.losses.hot_losses import holders, hot_values, may_differentiate, returns_hot
 from ..inference.losses.leaks import is_leak, is_leak_of_comprehension
 from ..inference.losses.lightning import TRAINING_STEP
 from ..inference.losses.loss_flow import losses_of
@@ -42,7 +42,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         yield from _kept_by_comprehensions(facts, scope)
         if not scope.body or not _keeps_anything(scope):
             continue
-        if is_trained_elsewhere and not scope.has(ast.For, ast.While) and scope.name != TRAINING_STEP:
+        if is_trained_elsewhere and scope.name != TRAINING_STEP and not _calls_in_rounds(facts, scope):
             continue
         losses = losses_of(facts, scope)
         if not (losses.kept or losses.given):
@@ -70,14 +70,11 @@ def _kept_by_comprehensions(facts: FileFacts, scope: Scope) -> Iterator[Finding]
         if isinstance(each, ast.GeneratorExp) and name not in _TAKE_ALL:
             continue
         called = [(term, *_called(term, each.generators[0])) for term in terms(each.elt)]
-        called = [
-            one for one in called if isinstance(one[1], ast.Call) and facts.definition(one[1].func) is not None
-        ]
-        if called and is_leak_of_comprehension(facts, scope, each):
-            for term, call, part in called:
-                if _from_call(facts, call, part):
-                    values = frozenset({Value("", term, call, part)})
-                    yield _finding(facts, KeptValue(term, each, _list_of(facts, each), name in _SUMS, values))
+        hot = [(term, call, part) for term, call, part in called if _from_call(facts, call, part)]
+        if hot and is_leak_of_comprehension(facts, scope, each):
+            for term, call, part in hot:
+                values = frozenset({Value("", term, call, part)})
+                yield _finding(facts, KeptValue(term, each, _list_of(facts, each), name in _SUMS, values))
 
 
 def _called(node: ast.expr, loop: ast.comprehension) -> tuple[ast.expr, Part]:
@@ -153,6 +150,14 @@ def _is_computed_with(facts: FileFacts, scope: Scope, name: str) -> bool:
 
 def _keeps_anything(scope: Scope) -> bool:
     return scope.has(ast.AugAssign) or scope.has(ast.Call) or scope.has(ast.Assign)
+
+
+def _calls_in_rounds(facts: FileFacts, scope: Scope) -> bool:
+    """Whether a function has a loop, and calls a function of the project that may differentiate something."""
+    called = (
+        (facts.definition(each.func) for each in scope.nodes(ast.Call)) if scope.has(ast.For, ast.While) else ()
+    )
+    return any(found is not None and found.scope.is_function and may_differentiate(found) for found in called)
 
 
 def _from_call(facts: FileFacts, source: ast.expr | None, part: Part) -> bool:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ..nodes import called_name, method_call, path_of
 from ..objects import class_of, methods_of_each
 from ..scopes import Scope
-from ..summaries import Definition, find_method, is_decorated_to, matched_arguments
+from ..summaries import Definition, bases_of, find_method, is_decorated_to, matched_arguments
+from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
 from .loss_names import calls_model, is_one_loss, mentions_loss
 from .loss_places import place_of
@@ -24,6 +25,7 @@ from .loss_values import ANY, Part, Value
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
+_DIFFERENTIATES = ("backward(", "grad(")
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
 _DETACHING = ("float", "item", "detach", "tolist", "numpy")  # what a decorator does to a result
@@ -236,7 +238,7 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: Part, depth: int = 1) ->
     found = _called(facts, call)
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
         return False
-    if is_decorated_to(found, *_DETACHING):
+    if is_decorated_to(found, *_DETACHING) or not may_differentiate(found):
         return False
     losses = losses_of(found.facts, found.scope)
     if not losses.may_have_hot:
@@ -252,6 +254,24 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: Part, depth: int = 1) ->
         return False  # a number on the common way, a loss on another one
     given += [values for one, values in losses.returned if one[:-1] == part and one]  # with a loss in it
     return any(values & hot or any(_lists(losses, each, hot) for each in values) for values in given)
+
+
+def may_differentiate(found: Definition) -> bool:
+    """Whether a function, as far as its text tells, may differentiate anything: what does not is not followed.
+
+    It does so itself, gives losses to another function, or has them differentiated by its callers.
+    """
+    known, scope = found.facts.may_differentiate, found.scope
+    if scope not in known:
+        files = [found.facts]
+        files += [base for base, _ in bases_of(found.facts, scope.owner)] if scope.owner is not None else []
+        known[scope] = (
+            scope.name == TRAINING_STEP
+            or any(each in one.source.text for one in files for each in _DIFFERENTIATES)
+            or isinstance(scope.node, ast.Module)
+            or mentions_loss(found.facts.source.segment(scope.node))
+        )
+    return known[scope]
 
 
 def _lists(losses: Losses, value: Value, hot: set[Value]) -> bool:
