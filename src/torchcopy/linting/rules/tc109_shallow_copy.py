@@ -16,11 +16,12 @@ from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
 from ..inference.nodes import called_name, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Scope
+from ..inference.weights.averages import shared_averages
 from ..inference.weights.effects import replaced_by
 from ..inference.weights.entrywise_states import NAMES_OF_SNAPSHOTS
 from ..inference.weights.module_paths import given_other_tensors, module_path, written_module
 from ..inference.weights.things import is_module
-from ..inference.weights.training import updates
+from ..inference.weights.training import is_given_back, updates
 
 CODE = "TC109"
 NEEDS = ("copy.copy(", "target", "teacher", "best_", "parameters()")
@@ -85,7 +86,8 @@ class _SharedParameters(Flow[Shared]):
         for each in walk(node):
             if isinstance(each, ast.Name | ast.Attribute) and type(each.ctx) is ast.Store:
                 path = path_of(each)
-                facts = frozenset(one for one in facts if path not in (one.place, one.module))
+                if not (isinstance(node, ast.Assign) and is_given_back(self.facts, each, node.value)):
+                    facts = frozenset(one for one in facts if path not in (one.place, one.module))
         for target in targets:
             place = path_of(target)
             if place is not None and isinstance(node, ast.Assign):
@@ -248,8 +250,24 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                 )
     if "copy.copy(" in text:
         yield from _shallow_modules(facts)
+    if "parameters()" in text:
+        yield from _averages(facts)
     if ("target" in text or "teacher" in text) and any(word in text for word in _SIGNS_OF_TRAINING):
         yield from _targets(facts)
+
+
+def _averages(facts: FileFacts) -> Iterator[Finding]:
+    """`self.shadow = {n: p.data for n, p in model.named_parameters()}`, then `self.shadow[n].mul_(decay)`."""
+    for each in shared_averages(facts):
+        line = each.written.lineno
+        where = ", unless that is on another device or of another type" if each.is_moved else ""
+        yield facts.source.finding(
+            CODE,
+            f"`{each.place}` holds the parameters of `{each.module}` themselves{where}: the average of line {line} "
+            "is written into them; begin with `.clone()` of each",
+            each.node,
+            also=[("written here", line)],
+        )
 
 
 def _may_share(facts: FileFacts, node: ast.Assign) -> bool:

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of
+from ..nodes import called_name, path_of, strip_calls
 from ..scopes import Scope
 from ..values.kinds import UNKNOWN
 from .hot_losses import needed_values
@@ -65,7 +65,8 @@ def keeps_graphs(
     if any(each.place.partition("[")[0] == root for each in needed_values(losses)):
         return False  # what it adds up is differentiated
     begins = {part for each in kept.values for part in losses.derived.get(each, ())}  # the 0 of `total = 0`
-    if any(is_detached(losses, each, derived=True) for each in kept.values - begins):
+    made = {each for each in kept.values - begins if not _is_placeholder(facts, each.source)}
+    if any(is_detached(losses, each, derived=True) for each in made):
         return False  # on one of the ways
     if any(_was_detached(losses, each) for each in kept.values):
         return False
@@ -105,6 +106,12 @@ def is_leak_of_comprehension(facts: FileFacts, scope: Scope, node: ast.ListComp 
     at = facts.statement_of(node)
     places = {path_of(each) for each in at.targets} if isinstance(at, ast.Assign) else set()
     return not places or not places & losses_of(facts, scope).backward_places
+
+
+def _is_placeholder(facts: FileFacts, source: ast.expr | None) -> bool:
+    """Whether a value is a tensor that stands where there is no loss: `torch.zeros(1)`."""
+    inner = strip_calls(source, "to", "cuda", "cpu")[0] if source is not None else None
+    return isinstance(inner, ast.Call) and facts.resolve(inner.func) in ("torch.zeros", "torch.zeros_like")
 
 
 def _was_detached(losses: Losses, value: Value) -> bool:

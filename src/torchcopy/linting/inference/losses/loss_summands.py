@@ -63,7 +63,7 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
         return any(may_hang(losses, each, depth + 1) for each in made_of)
     source = part.source
-    if source is not None and losses.facts.is_without_graph(source):
+    if "detached" in part.place or (source is not None and losses.facts.is_without_graph(source)):
         return False
     if isinstance(source, ast.IfExp):  # `f(x) if x is not None else 0`
         source = source.body

@@ -19,6 +19,7 @@ from .returned_states import is_copy
 from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_at_times
 from .state_flow import KeptStates
 from .states import State, Use
+from .training import updates
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -27,6 +28,9 @@ _KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__i
 _OF_A_ROUND = re.compile(r"^on_\w*(epoch|valid\w*|eval\w*)_end$|^after_(epoch|valid\w*|eval\w*)$")
 _BEST_STATE = re.compile(r"best$|best_?(model|net)?_?(state|weight|param|wts|sd|dict|model|ckpt|checkpoint)")
 _OF_EARLIER = re.compile(r"best|last|prev|old|good|before|back_?up|snapshot|initial|earlier")
+_SEARCHES = re.compile(r"search|tun|select|grid|fold|trial|candidate|sweep|optuna|generation|population")
+_OF_NOW = re.compile(r"^_*(model_?|net_?|module_?)?(state|weights?|params|parameters)?(_dict)?$")
+_DEEPEST = 3  # calls of calls
 _TAKES_ALL = ("list", "tuple", "sorted", "min", "max", "nlargest", "nsmallest", "extend")
 _STOPPERS = re.compile(r"earl|best")
 _PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__exit__")
@@ -112,7 +116,9 @@ def kept_for_others(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterato
             attribute = state.place.partition("[")[0].rpartition(".")[2]
             if "." not in state.place or not _BEST_STATE.search(attribute.lower()):
                 continue
-            if state.kept.is_returned or not (state.is_trained or is_of_round):
+            if state.kept.is_returned:
+                continue
+            if not (state.is_trained or is_of_round or _is_of_a_better_round(facts, keeper, state)):
                 continue
             stored = [
                 each
@@ -122,6 +128,24 @@ def kept_for_others(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterato
             is_at_times = all(any(isinstance(one, ast.If) for one in facts.above(each)) for each in stored)
             if stored and is_at_times and not _is_read(facts, attribute):
                 yield state
+
+
+def _is_of_a_better_round(facts: FileFacts, keeper: Scope, state: State) -> bool:
+    """Whether a method keeps the state of a module that it is given when a number is better than the one it has.
+
+    In a search, each state may be of another module.
+    """
+    given = {each.arg for each in keeper.parameters[1:]}
+    names = f"{keeper.name} {keeper.owner.name if keeper.owner is not None else ''}".lower()
+    if root_name(state.kept.module) not in given or _SEARCHES.search(names):
+        return False
+    for around in facts.above(state.kept.call):
+        if isinstance(around, ast.If) and isinstance(around.test, ast.Compare):
+            sides = {path_of(around.test.left), *map(path_of, around.test.comparators)} - {None}
+            stored = {path_of(one) for at in around.body if isinstance(at, ast.Assign) for one in at.targets}
+            if any("best" in (each or "").lower() for each in sides & stored):
+                return True
+    return False
 
 
 def _is_read(facts: FileFacts, attribute: str) -> bool:
@@ -192,6 +216,8 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
     module = state.kept.module
     if module in flows[keeper].rebound and not module.startswith(f"{keeper.self_name}."):
         return False  # nobody trains a module later that was made here, and is no attribute
+    if is_plain and _is_latest(facts, keeper, state, attribute):
+        return False
     methods = [
         (f"{each.self_name}.", flow) for each, flow in flows.items() if _is_kin(facts, each.owner, keeper.owner)
     ]
@@ -204,6 +230,23 @@ def _is_left_in_attribute(facts: FileFacts, flows: dict[Scope, KeptStates], keep
         return False  # the object is a checkpoint on its way into a file
     rest = state.place[len(keeper.self_name) + 1 :]
     return not any(f"{own}{rest}" in flow.written_through for own, flow in methods)
+
+
+def _is_latest(facts: FileFacts, keeper: Scope, state: State, attribute: str, depth: int = 0) -> bool:
+    """Whether a method always leaves the weights that it has just trained, under a name that says no more."""
+    at = facts.statement_of(state.kept.call)
+    if at is None or depth > _DEEPEST or not _OF_NOW.search(attribute.lower()):
+        return False
+    left_by = facts.definition(state.kept.call.func) if isinstance(state.kept.call, ast.Call) else None
+    if left_by is not None and left_by.facts is facts and left_by.scope.owner is keeper.owner:
+        place = f"{left_by.scope.self_name}{state.place[len(keeper.self_name) :]}"
+        left = [each for each in flow_of(facts, left_by.scope).at_exit if each.place == place]
+        return bool(left) and all(_is_latest(facts, left_by.scope, each, attribute, depth + 1) for each in left)
+    if facts.above_statements(at):
+        return False  # at times
+    calls = (each for each in keeper.nodes(ast.Call) if updates(facts, each, state.kept.module))
+    trained = [each.lineno < at.lineno for each in calls]
+    return bool(trained) and all(trained)
 
 
 def _puts_other_tensors(facts: FileFacts, keeper: Scope) -> bool:

@@ -96,16 +96,27 @@ def _only_fills(facts: FileFacts, name: ast.Name) -> bool:
 
 def is_replaced(facts: FileFacts, scope: Scope, place: str) -> bool:
     """Whether the first round of a loop always keeps another state there: `if best_loss is None or …`."""
-    for each in facts.bindings_of_path(scope, place):
-        above = facts.parent(facts.statement_of(each.node) or each.node)
-        if not isinstance(above, ast.If) or not facts.loops(each.node):
+    for node in _stores(facts, scope, place):
+        at = facts.statement_of(node)
+        above = facts.parent(at or node)
+        if isinstance(above, ast.For) and place.endswith("[*]"):  # each entry of a list of them
+            at, above = above, facts.parent(above)
+        if not isinstance(above, ast.If) or not facts.loops(above):
             continue
-        at = facts.statement_of(each.node)
         if at in above.body and any(_is_first(facts, one) for one in _ways(above.test)):
             return True
         if at in above.orelse and _is_first(facts, above.test, is_otherwise=True):
             return True
     return False
+
+
+def _stores(facts: FileFacts, scope: Scope, place: str) -> list[ast.AST]:
+    """Where something is bound to a place, or to the entries of a list."""
+    bound = [each.node for each in facts.bindings_of_path(scope, place)]
+    if not place.endswith("[*]"):
+        return bound
+    stored = (each for each in scope.nodes(ast.Subscript) if type(each.ctx) is ast.Store)
+    return bound + [each for each in stored if path_of(each.value) == place[:-3]]
 
 
 def _ways(test: ast.expr) -> list[ast.expr]:
