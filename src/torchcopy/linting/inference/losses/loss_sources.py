@@ -42,6 +42,7 @@ class LossSources(Flow[Value]):
         self.facts = facts
         self.scope = scope
         self.backwards: set[Value] = set()
+        self._followed: set[str] = set()
         self.summed: set[Value] = set()
         self.derived: dict[Value, set[Value]] = {}
         self.parts: dict[Value, set[Value]] = {}
@@ -169,9 +170,9 @@ class LossSources(Flow[Value]):
         elif isinstance(term, ast.Name) and not any(each.place == term.id for each in facts):
             of = container_of(self.facts, term)
         if isinstance(of, ast.Tuple | ast.List) and len(of.elts) <= _MOST_GIVEN:  # `in zip(names, (ce, kl))`
-            return {each for one in of.elts for each in self.values(one, facts)}
+            return self._of_written(ast.unparse(term), of.elts, facts)
         if of is None and isinstance(term, ast.Name) and (beside := [*_in_pairs(self.facts, term)]):
-            return {each for one in beside for each in self.values(one, facts)}
+            return self._of_written(term.id, beside, facts)
         if isinstance(term, ast.Name) and (yielded := self._yielded(term, of)) is not None:
             return {yielded}
         name = path_of(of)
@@ -192,6 +193,15 @@ class LossSources(Flow[Value]):
             known = (each for each in (*facts, *self.backwards) if each.part and isinstance(each.part[-1], str))
             found |= {each for each in known if (each.source, each.part[:-1]) in whole}
             found |= {each for each in facts if each.place.startswith(f"{name}[")}
+        return found
+
+    def _of_written(self, name: str, written: list[ast.expr], facts: frozenset[Value]) -> set[Value]:
+        """What the elements of a written list may be that a loop goes through; its own names may be in it."""
+        if name in self._followed:
+            return set()
+        self._followed.add(name)
+        found = {each for one in written for each in self.values(one, facts)}
+        self._followed.remove(name)
         return found
 
     def _yielded(self, name: ast.Name, of: ast.expr | None) -> Value | None:
