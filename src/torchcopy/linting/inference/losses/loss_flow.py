@@ -179,7 +179,12 @@ class Losses(LossBindings):
         is_one = isinstance(call.func, ast.Attribute) and len(call.args) == (2 if name == "insert" else 1)
         if is_one and _LOOPS_OF_LIGHTNING.search(path_of(call.func) or ""):
             return False  # keeps numbers
-        return is_one and name in _KEEPERS and not is_no_list(self.facts, call.func.value)  # type: ignore[attr-defined]
+        if not is_one or name not in _KEEPERS:
+            return False
+        of: ast.expr = call.func.value  # type: ignore[attr-defined]
+        if name == "add" and not _is_set(self.facts, of):
+            return False
+        return not is_no_list(self.facts, of)
 
     def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
         named = dict(entries_of(argument)) if isinstance(argument, ast.Dict) else {}
@@ -206,7 +211,7 @@ class Losses(LossBindings):
         is_driver = called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS)
         if is_driver or self._is_given_to_model(call, driver):
             of = call.args[0] if call.args else None
-        elif call.args or keyword(call, "gradient") is not None:
+        elif any(not _is_one(each) for each in (*call.args[:1], keyword(call, "gradient")) if each is not None):
             return  # with a given gradient: no loss
         if is_true(keyword(call, "create_graph")):
             return  # the graph is wanted
@@ -297,6 +302,24 @@ class Losses(LossBindings):
 
 def _order(value: Value) -> tuple[int, int, str]:
     return getattr(value.node, "lineno", 0), getattr(value.source, "col_offset", 0), value.place
+
+
+def _is_one(gradient: ast.expr) -> bool:
+    """Whether a gradient that `backward` is given is one, or minus one: `loss.backward(mone)`."""
+    name = (path_of(gradient.func if isinstance(gradient, ast.Call) else gradient) or "").rpartition(".")[2]
+    return re.search(r"^(m(inus)?_?|neg_?)?ones?(_like)?$", name) is not None
+
+
+def _is_set(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a place is known to hold a set."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    if isinstance(node, ast.Attribute):
+        bound = facts.attribute_bindings(node)
+    made = [each.value for each in bound]
+    return bool(made) and all(
+        isinstance(each, ast.Set | ast.SetComp) or (isinstance(each, ast.Call) and called_name(each) == "set")
+        for each in made
+    )
 
 
 def _assigned(at: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
