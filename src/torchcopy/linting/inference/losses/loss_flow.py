@@ -145,19 +145,24 @@ class Losses(LossBindings):
         elif name == "add_" and len(call.args) == 1 and (keeper := place_of(getattr(call.func, "value", None))):
             self.keep(call.args[0], call, keeper, True, facts)
         elif self._is_put_in_list(call):
-            keeper = list_of(call.func.value)  # type: ignore[attr-defined]
-            is_computed = isinstance(call.args[-1], ast.BinOp | ast.UnaryOp | ast.Call)
-            is_computed = is_computed and self.facts.is_without_graph(call)
-            for kept in shown(call.args[-1]) if keeper is not None and not is_computed else ():
-                self.keep(kept, call, keeper or "", False, facts)
-                for inside in self.held_by_object(kept):
-                    self.keep(inside, call, keeper or "", False, facts)
+            of: ast.expr = call.func.value  # type: ignore[attr-defined]
+            if name != "add" or _is_set(self.facts, of):  # which may be of a meter that no class is known of
+                self._put_in_list(call, list_of(of), facts)
         elif name == "update" and (keeper := place_of(getattr(call.func, "value", None))) is not None:
             for inside in self._put_under_rounds(call):
                 self.keep(inside, call, keeper, False, facts)
             self._give_all(call, facts)
         else:
             self._give_all(call, facts)
+
+    def _put_in_list(self, call: ast.Call, keeper: str | None, facts: frozenset[Value]) -> None:
+        """Notes what `losses.append(loss)` keeps, and what is inside of it."""
+        last = call.args[-1]
+        is_number = isinstance(last, ast.BinOp | ast.UnaryOp | ast.Call) and self.facts.is_without_graph(call)
+        for kept in shown(last) if keeper is not None and not is_number else ():
+            self.keep(kept, call, keeper or "", False, facts)
+            for inside in self.held_by_object(kept):
+                self.keep(inside, call, keeper or "", False, facts)
 
     def _give_all(self, call: ast.Call, facts: frozenset[Value]) -> None:
         for each in arguments(call) if isinstance(call.func, ast.Name | ast.Attribute) else ():
@@ -179,12 +184,7 @@ class Losses(LossBindings):
         is_one = isinstance(call.func, ast.Attribute) and len(call.args) == (2 if name == "insert" else 1)
         if is_one and _LOOPS_OF_LIGHTNING.search(path_of(call.func) or ""):
             return False  # keeps numbers
-        if not is_one or name not in _KEEPERS:
-            return False
-        of: ast.expr = call.func.value  # type: ignore[attr-defined]
-        if name == "add" and not _is_set(self.facts, of):
-            return False
-        return not is_no_list(self.facts, of)
+        return is_one and name in _KEEPERS and not is_no_list(self.facts, call.func.value)  # type: ignore[attr-defined]
 
     def _give(self, argument: ast.expr, call: ast.Call, facts: frozenset[Value]) -> None:
         named = dict(entries_of(argument)) if isinstance(argument, ast.Dict) else {}
