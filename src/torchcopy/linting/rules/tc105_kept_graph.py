@@ -8,8 +8,15 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.losses.hot_losses import holders, hot_values, may_differentiate, returns_hot
-from ..inference.losses.leaks import is_leak, is_leak_of_comprehension
+from ..inference.losses.hot_losses import (
+    called_function,
+    differentiated_outputs,
+    holders,
+    hot_values,
+    may_differentiate,
+    returns_hot,
+)
+from ..inference.losses.leaks import is_leak, is_leak_of_comprehension, is_leak_of_output
 from ..inference.losses.lightning import TRAINING_STEP
 from ..inference.losses.loss_flow import losses_of
 from ..inference.losses.loss_keepers import kept_by_call
@@ -48,10 +55,12 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         if not (losses.kept or losses.given):
             continue
         hot = hot_values(losses)
+        outputs = differentiated_outputs(losses)
         reported: set[ast.AST] = set()
         for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope, hot)):
             is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
-            if is_hot and kept.statement not in reported and is_leak(facts, scope, losses, kept):
+            is_output = not is_hot and kept.values <= outputs and is_leak_of_output(facts, scope, losses, kept)
+            if kept.statement not in reported and (is_output or (is_hot and is_leak(facts, scope, losses, kept))):
                 reported.add(kept.statement)
                 is_whole = bool(holders(kept.values, hot)) or any(_has_entries(facts, each) for each in kept.values)
                 is_whole = is_whole or _is_dict(facts, kept.node)
@@ -155,7 +164,7 @@ def _keeps_anything(scope: Scope) -> bool:
 def _calls_in_rounds(facts: FileFacts, scope: Scope) -> bool:
     """Whether a function has a loop, and calls a function of the project that may differentiate something."""
     called = (
-        (facts.definition(each.func) for each in scope.nodes(ast.Call)) if scope.has(ast.For, ast.While) else ()
+        (called_function(facts, each) for each in scope.nodes(ast.Call)) if scope.has(ast.For, ast.While) else ()
     )
     return any(found is not None and found.scope.is_function and may_differentiate(found) for found in called)
 

@@ -14,12 +14,12 @@ from typing import TypeGuard
 from ..findings import Finding
 from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
-from ..inference.nodes import called_name, method_call, path_of, strip_calls, walk
+from ..inference.nodes import called_name, path_of, strip_calls, walk
 from ..inference.scopes import Scope
 from ..inference.weights.averages import shared_averages
 from ..inference.weights.effects import replaced_by
 from ..inference.weights.entrywise_states import NAMES_OF_SNAPSHOTS
-from ..inference.weights.module_paths import given_other_tensors, module_path, written_module
+from ..inference.weights.module_paths import given_other_tensors, module_of_parameters, module_path, written_module
 from ..inference.weights.things import is_module
 from ..inference.weights.training import is_given_back, updates
 
@@ -217,30 +217,28 @@ def _shared(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
 def _listed_parameters(node: ast.expr) -> str | None:
     """The module of `list(m.parameters())`, `[p.data for p in m.parameters()]`, `dict(m.named_parameters())`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _LISTS and node.args:
-        return _owner(node.args[0])
+        return module_of_parameters(node.args[0])
     if isinstance(node, ast.ListComp | ast.DictComp) and len(node.generators) == 1:
         loop = node.generators[0]
         value, _ = strip_calls(node.elt if isinstance(node, ast.ListComp) else node.value, "data", "detach", "view")
         names = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
-        if isinstance(value, ast.Name) and isinstance(names[-1], ast.Name) and names[-1].id == value.id:
-            return _owner(loop.iter)
+        last = names[-1] if names else None
+        if isinstance(value, ast.Name) and isinstance(last, ast.Name) and last.id == value.id:
+            return module_of_parameters(loop.iter)
     return None
-
-
-def _owner(node: ast.expr) -> str | None:
-    of = method_call(node, "parameters", "named_parameters")
-    return None if of is None else module_path(of)
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
     """Shallow copies and second names of modules, and lists of parameters, that were to keep values."""
     text = facts.source.text
+    told: set[ast.AST] = set()
     for scope in facts.functions:
         if scope.body and any(_may_share(facts, node) for node in scope.nodes(ast.Assign)):
             flow = _SharedParameters(facts, scope)
             flow.run(scope.body)
             for shared, read in flow.found.values():
                 line = getattr(read, "lineno", 0)
+                told |= {*ast.walk(shared.node)}
                 yield facts.source.finding(
                     CODE,
                     f"`{shared.place}` is {shared.what}: after the training its values in line {line} are the new "
@@ -250,15 +248,17 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                 )
     if "copy.copy(" in text:
         yield from _shallow_modules(facts)
-    if "parameters()" in text:
-        yield from _averages(facts)
+    if "parameters(" in text:
+        yield from _averages(facts, told)
     if ("target" in text or "teacher" in text) and any(word in text for word in _SIGNS_OF_TRAINING):
         yield from _targets(facts)
 
 
-def _averages(facts: FileFacts) -> Iterator[Finding]:
+def _averages(facts: FileFacts, told: set[ast.AST]) -> Iterator[Finding]:
     """`self.shadow = {n: p.data for n, p in model.named_parameters()}`, then `self.shadow[n].mul_(decay)`."""
     for each in shared_averages(facts):
+        if each.node in told:
+            continue
         line = each.written.lineno
         where = ", unless that is on another device or of another type" if each.is_moved else ""
         yield facts.source.finding(

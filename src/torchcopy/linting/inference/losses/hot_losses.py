@@ -46,6 +46,15 @@ def needed_values(losses: Losses) -> set[Value]:
     return losses.needed
 
 
+def differentiated_outputs(losses: Losses) -> set[Value]:
+    """What models gave, from which a loss was computed that `backward()` was called on."""
+    if not losses.outputs:
+        return set()
+    return {
+        each for one in losses.backwards | losses.parts_of(losses.backwards) for each in losses.outputs.get(one, ())
+    }
+
+
 def _work_out(losses: Losses, depth: int) -> set[Value]:
     hot = {each for each in losses.backwards if not is_detached(losses, each)}
     if depth < _DEEPEST:
@@ -235,7 +244,7 @@ def taken_by(facts: FileFacts, call: ast.Call, node: ast.expr) -> Taken | None:
 
 def returns_hot(facts: FileFacts, call: ast.Call, part: Part, depth: int = 1) -> bool:
     """Whether a function of the project returns, as that part of its result, what it called `backward()` on."""
-    found = _called(facts, call)
+    found = called_function(facts, call)
     if found is None or not found.scope.is_function or not found.scope.body or depth > _DEEPEST:
         return False
     if is_decorated_to(found, *_DETACHING) or not may_differentiate(found):
@@ -281,7 +290,7 @@ def _lists(losses: Losses, value: Value, hot: set[Value]) -> bool:
     )
 
 
-def _called(facts: FileFacts, call: ast.Call) -> Definition | None:
+def called_function(facts: FileFacts, call: ast.Call) -> Definition | None:
     """The function that gives what a call gives: of `optimizer.step(closure)` the closure."""
     if called_name(call) == "step" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
         closure = facts.definition(call.args[0])

@@ -311,15 +311,28 @@ def _is_one(gradient: ast.expr) -> bool:
 
 
 def _is_set(facts: FileFacts, node: ast.expr) -> bool:
-    """Whether a place is known to hold a set."""
-    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
-    if isinstance(node, ast.Attribute):
-        bound = facts.attribute_bindings(node)
-    made = [each.value for each in bound]
-    return bool(made) and all(
-        isinstance(each, ast.Set | ast.SetComp) or (isinstance(each, ast.Call) and called_name(each) == "set")
-        for each in made
+    """Whether a place is known to hold a set, or a dict of them."""
+    if isinstance(node, ast.Call) and called_name(node) == "setdefault":
+        return _makes_set(node.args[-1] if node.args else None)
+    of = node.value if isinstance(node, ast.Subscript) else node
+    bound = facts.bindings(of) if isinstance(of, ast.Name) else []
+    if isinstance(of, ast.Attribute):
+        bound = facts.attribute_bindings(of)
+    return any(
+        _makes_set(each.value)
+        or (each.annotation is not None and re.search(r"\b[Ss]et\b", ast.unparse(each.annotation)) is not None)
+        for each in bound
     )
+
+
+def _makes_set(value: ast.expr | None) -> bool:
+    """Whether an expression makes a set, or a dict of sets: `set()`, `set[int]()`, `defaultdict(set)`."""
+    if isinstance(value, ast.Set | ast.SetComp):
+        return True
+    made = value.func if isinstance(value, ast.Call) else None
+    if made is not None and isinstance(value, ast.Call) and called_name(value) == "defaultdict":
+        made = value.args[0] if value.args else None
+    return path_of(made.value if isinstance(made, ast.Subscript) else made) == "set"
 
 
 def _assigned(at: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:

@@ -17,7 +17,10 @@ _SUMMANDS = re.compile(  # by whole words: what is added up to a loss, under a n
     r"(^|_)(mse|mae|bce|ce|l[12]|err|error|rec|recon|reconstruction|dice|adv|gp|tv|huber|hinge|triplet|ssim)(_|$)|^l_|^err"
 )
 _GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_func|_function)?\d?$|^crit$")
-_MODELS = re.compile(r"(^|_)(model|net|network|module|vae|autoencoder)$")
+_MODELS = re.compile(
+    r"(^|_)(model|net|network|module|vae|autoencoder|nn|mlp|[cgr]nn|gcn|lstm|gru|u_?net|resnet|bert|transformer|"
+    r"encoder|decoder|generator|discriminator|critic|actor|classifier|backbone)\d?$|net$"
+)
 
 
 def mentions_loss(place: str | None) -> bool:

@@ -12,7 +12,7 @@ from ..nodes import arguments, called_name, method_call, path_of
 from ..scopes import Scope
 from ..summaries import fields_of, fields_of_named_tuple, find_method
 from ..values.elements import container_of
-from .loss_names import mentions_loss
+from .loss_names import calls_loss, calls_model, mentions_loss
 from .loss_places import place_of
 from .loss_terms import detaches, entries_of, shown, summed_dict, terms
 from .loss_values import ANY, Value
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BACKWARDS = ("backward", "manual_backward")
 _MOST_GIVEN = 8
+_DEEPEST = 2  # lists of what other lists hold
 _IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 
 
@@ -35,6 +36,7 @@ class LossSources(Flow[Value]):
         summed: dicts whose values are added up.
         derived: what a value was computed from by arithmetic: it hangs on their graphs.
         parts: what a value was made of, by arithmetic or by a function that is given losses.
+        outputs: what models gave, from which a loss was computed: `out` of `criterion(out, y)`.
     """
 
     def __init__(self, facts: FileFacts, scope: Scope) -> None:
@@ -46,6 +48,7 @@ class LossSources(Flow[Value]):
         self.summed: set[Value] = set()
         self.derived: dict[Value, set[Value]] = {}
         self.parts: dict[Value, set[Value]] = {}
+        self.outputs: dict[Value, set[Value]] = {}
 
     def values(self, node: ast.expr, facts: frozenset[Value]) -> frozenset[Value]:
         """What an expression may be, if it is a place, or a call whose result is told by its definition."""
@@ -102,9 +105,20 @@ class LossSources(Flow[Value]):
                 self.parts.setdefault(made, set()).update(whole)
                 self.summed |= whole
         for term in terms(value):
+            if isinstance(term, ast.Call) and calls_loss(term):
+                of_models = {each for one in term.args for each in self.values(one, facts) if self._is_output(each)}
+                self.outputs.setdefault(made, set()).update(of_models)
+        for term in terms(value):
             values = self.values(term, facts)
             self.derived.setdefault(made, set()).update(values)
             self.parts.setdefault(made, set()).update(values)
+
+    def _is_output(self, value: Value) -> bool:
+        """Whether a value is what a model gave, or a part of that, with its graph."""
+        source = value.source
+        if not isinstance(source, ast.Call) or not value.place or self.facts.is_without_graph(source):
+            return False
+        return calls_model(source) or self.facts.kind_of(source.func).name == "module"
 
     def entries_in(self, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
         """The entries of a dict, or the attributes of an object, that is made there."""
@@ -197,7 +211,7 @@ class LossSources(Flow[Value]):
 
     def _of_written(self, name: str, written: list[ast.expr], facts: frozenset[Value]) -> set[Value]:
         """What the elements of a written list may be that a loop goes through; its own names may be in it."""
-        if name in self._followed:
+        if name in self._followed or len(self._followed) > _DEEPEST:
             return set()
         self._followed.add(name)
         found = {each for one in written for each in self.values(one, facts)}

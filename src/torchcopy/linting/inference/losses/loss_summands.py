@@ -24,6 +24,7 @@ _REDUCES = frozenset(
     "mean sum norm pow square abs exp log sqrt std var max min logsumexp log_prob entropy clamp relu softplus "
     "sigmoid tanh neg mul div add sub dist prod amax amin diff trace".split()
 )
+_DETACHED = re.compile(r"(^|[._])detached")
 _MOST_PARTS = 100  # of a value: what has more is no loss
 _COUNTS = re.compile(r"(^|_)(n|num|count|size|len|eps|margin|target|mask|lr|temperature|weight|coef|scale)s?(_|$)")
 
@@ -63,7 +64,7 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as what it was before
         return any(may_hang(losses, each, depth + 1) for each in made_of)
     source = part.source
-    if "detached" in part.place or (source is not None and losses.facts.is_without_graph(source)):
+    if _DETACHED.search(part.place.lower()) or (source is not None and losses.facts.is_without_graph(source)):
         return False
     if isinstance(source, ast.IfExp):  # `f(x) if x is not None else 0`
         source = source.body

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import called_name, method_call, names_in, path_of, root_name, strip_calls, walk
 from ..scopes import Scope
-from ..summaries import GIVES_ITSELF, bases_of
+from ..summaries import GIVES_ITSELF, bases_of, is_optimizer_step, matched_arguments
 from .keepers import put_in
 from .kept import Kept
 from .module_paths import given_other_tensors
@@ -28,7 +28,9 @@ _KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__i
 _OF_A_ROUND = re.compile(r"^on_\w*(epoch|valid\w*|eval\w*)_end$|^after_(epoch|valid\w*|eval\w*)$")
 _BEST_STATE = re.compile(r"best$|best_?(model|net)?_?(state|weight|param|wts|sd|dict|model|ckpt|checkpoint)")
 _OF_EARLIER = re.compile(r"best|last|prev|old|good|before|back_?up|snapshot|initial|earlier")
-_SEARCHES = re.compile(r"search|tun|select|grid|fold|trial|candidate|sweep|optuna|generation|population")
+_SEARCHES = re.compile(
+    r"search|tun|select|grid|fold|trial|candidate|sweep|optuna|generation|population|evol|leader|cross|split|restart|seed"
+)
 _OF_NOW = re.compile(r"^_*(model_?|net_?|module_?)?(state|weights?|params|parameters)?(_dict)?$")
 _DEEPEST = 3  # calls of calls
 _TAKES_ALL = ("list", "tuple", "sorted", "min", "max", "nlargest", "nsmallest", "extend")
@@ -137,7 +139,10 @@ def _is_of_a_better_round(facts: FileFacts, keeper: Scope, state: State) -> bool
     """
     given = {each.arg for each in keeper.parameters[1:]}
     names = f"{keeper.name} {keeper.owner.name if keeper.owner is not None else ''}".lower()
-    if root_name(state.kept.module) not in given or _SEARCHES.search(names):
+    root = root_name(state.kept.module)
+    if root not in given or len(keeper.bindings[root]) > 1 or _SEARCHES.search(names):
+        return False
+    if any(_is_made_in_a_loop(facts, call, keeper, root) for call in facts.calls_by_name.get(keeper.name, ())):
         return False
     for around in facts.above(state.kept.call):
         if isinstance(around, ast.If) and isinstance(around.test, ast.Compare):
@@ -146,6 +151,13 @@ def _is_of_a_better_round(facts: FileFacts, keeper: Scope, state: State) -> bool
             if any("best" in (each or "").lower() for each in sides & stored):
                 return True
     return False
+
+
+def _is_made_in_a_loop(facts: FileFacts, call: ast.Call, function: Scope, parameter: str) -> bool:
+    """Whether a call gives, for a parameter, what each round of a loop makes anew."""
+    given = next((value for each, value in matched_arguments(call, function) if each.arg == parameter), None)
+    bound = facts.bindings(given) if isinstance(given, ast.Name) else []
+    return any(isinstance(each.value, ast.Call) and facts.loops(each.node) for each in bound)
 
 
 def _is_read(facts: FileFacts, attribute: str) -> bool:
@@ -244,6 +256,9 @@ def _is_latest(facts: FileFacts, keeper: Scope, state: State, attribute: str, de
         return bool(left) and all(_is_latest(facts, left_by.scope, each, attribute, depth + 1) for each in left)
     if facts.above_statements(at):
         return False  # at times
+    others = (each for each in (keeper.owner.inner if keeper.owner is not None else ()) if each is not keeper)
+    if any(is_optimizer_step(facts, call) for each in others for call in each.nodes(ast.Call)):
+        return False
     calls = (each for each in keeper.nodes(ast.Call) if updates(facts, each, state.kept.module))
     trained = [each.lineno < at.lineno for each in calls]
     return bool(trained) and all(trained)

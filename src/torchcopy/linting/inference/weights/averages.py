@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import method_call, path_of, strip_calls
+from ..nodes import keyword, path_of, root_name, strip_calls
 from ..scopes import Scope
 from ..values.elements import container_of
-from .module_paths import module_path, parameters_behind
+from .module_paths import given_other_tensors, module_of_parameters, parameters_behind
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _VIEWS = ("data", "detach", "view")
 _MOVES = ("float", "cpu", "to")  # copy at times
-_AVERAGES = ("mul_", "lerp_", "add_", "sub_", "copy_", "div_")
+_PUTS_ELSEWHERE = ("cuda", "half", "bfloat16", "to")
+_AVERAGES = re.compile(r"ema|avg|average|shadow|slow|swa|mean|polyak|moving|momentum|teacher")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,16 +44,24 @@ class SharedAverage:
 def shared_averages(facts: FileFacts) -> Iterator[SharedAverage]:
     """Of each class: `self.shadow = {n: p.data for n, p in model.named_parameters()}`, and later their `mul_`."""
     for owner in facts.scopes:
-        if isinstance(owner.node, ast.ClassDef):
-            methods = [each for each in owner.inner if each.self_name]
-            for method in methods:
-                for place, module, node in _kept(facts, method):
-                    attribute = place[len(method.self_name) :]
-                    written = _averaged_in_place(facts, methods, attribute, _names_of(method, module))
-                    if written is not None:
-                        _, through = strip_calls(node, *_VIEWS, *_MOVES)
-                        is_moved = any(each in _MOVES for each in through)
-                        yield SharedAverage(place, module, node, is_moved, written)
+        methods = [each for each in owner.inner if each.self_name] if isinstance(owner.node, ast.ClassDef) else []
+        kept = [(method, *each) for method in methods for each in _kept(facts, method)]
+        if not kept or any(given_other_tensors(facts, each.node) for each in methods):
+            continue  # or what was kept of the parameters is theirs no more
+        averaged = [*_averaged_in_place(facts, methods)]
+        for method, place, module, node in kept:
+            attribute = place[len(method.self_name) + 1 :]
+            if _is_bound_anew(facts, owner, attribute):
+                continue
+            is_named = _AVERAGES.search(f"{owner.name} {attribute}".lower()) is not None
+            modules = _names_of(method, module, is_named=is_named)
+            is_moved = any(each in _MOVES for each in strip_calls(node, *_VIEWS, *_MOVES)[1])
+            if is_moved and _is_put_elsewhere(method, module):
+                continue
+            written = (call for kept_in, of, call in averaged if kept_in == attribute and of in modules)
+            found = next(written, None)
+            if found is not None:
+                yield SharedAverage(place, module, node, is_moved, found)
 
 
 def _kept(facts: FileFacts, method: Scope) -> Iterator[tuple[str, str, ast.expr]]:
@@ -64,62 +74,100 @@ def _kept(facts: FileFacts, method: Scope) -> Iterator[tuple[str, str, ast.expr]
         match value:
             case ast.ListComp(elt=kept, generators=[loop]) | ast.DictComp(value=kept, generators=[loop]):
                 place = path_of(target)
-                owner = _owner(loop.iter)
-                names = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+                module = module_of_parameters(loop.iter)
                 inner, _ = strip_calls(kept, *_VIEWS, *_MOVES)
-                if owner is None or path_of(inner) != path_of(names[-1]):
+                names = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+                if not names or not isinstance(inner, ast.Name) or path_of(inner) != path_of(names[-1]):
                     continue
             case ast.expr() if isinstance(target, ast.Subscript):  # `self.shadow[name] = p.data` in a loop
                 place, kept = path_of(target.value), value
                 inner, _ = strip_calls(kept, *_VIEWS, *_MOVES)
-                owner = parameters_behind(facts, inner) if isinstance(inner, ast.Name) else None
-                inside = container_of(facts, inner) if isinstance(inner, ast.Name) else None
-                if owner is None or _owner(inside) is None:
-                    continue
+                is_of_loop = isinstance(inner, ast.Name) and parameters_behind(facts, inner) is not None
+                module = module_of_parameters(container_of(facts, inner)) if is_of_loop else None  # type: ignore[arg-type]
             case _:
                 continue
-        if place is not None and method.owns(place) and not _is_copied(method, place, target):
-            yield place, owner, kept
+        if place is None or module is None or not method.owns(place) or _is_copied(kept):
+            continue
+        stored = [
+            each for each in method.nodes(ast.Subscript) if type(each.ctx) is ast.Store and each is not target
+        ]
+        root = root_name(module)
+        is_as_given = root == method.self_name or [each.how for each in method.bindings.get(root, [])] == [
+            "parameter"
+        ]
+        if is_as_given and not any(path_of(each.value) == place for each in stored):
+            yield place, module, kept
 
 
-def _owner(parameters: ast.expr | None) -> str | None:
-    of = method_call(parameters, "parameters", "named_parameters")
-    return None if of is None else module_path(of)
+def _is_copied(kept: ast.expr) -> bool:
+    """Whether a tensor is kept by `.to(device, copy=True)`."""
+    return any(isinstance(each, ast.Call) and keyword(each, "copy") is not None for each in ast.walk(kept))
 
 
-def _is_copied(method: Scope, place: str, kept: ast.expr) -> bool:
-    """Whether a method writes other entries into the attribute too: `shadow[n] = shadow[n].clone()`."""
-    stored = [each for each in method.nodes(ast.Subscript) if type(each.ctx) is ast.Store]
-    others = [each for each in stored if path_of(each.value) == place and each is not kept]
-    return bool(others)
+def _is_bound_anew(facts: FileFacts, owner: Scope, attribute: str) -> bool:
+    """Whether an attribute is bound more than once, to copies, say; an empty container at first does not count."""
+    filled = 0
+    for each in facts.class_attributes(owner).get(attribute, []):
+        match each.value:
+            case ast.Dict(keys=[]) | ast.List(elts=[]) | ast.Call(args=[], keywords=[]) | ast.Constant() | None:
+                pass
+            case _:
+                filled += 1
+    return filled > 1
 
 
-def _names_of(method: Scope, module: str) -> set[str]:
-    """How methods write a module: as this one does, or as the attribute that it keeps it in."""
-    kept = (each for each in method.nodes(ast.Assign) if path_of(each.value) == module)
-    return {module, *(path for each in kept if method.owns(path := path_of(each.targets[0]) or ""))}
+def _is_put_elsewhere(method: Scope, module: str) -> bool:
+    """Whether a method moves or converts the module, so that what is moved back is another tensor."""
+    bound = [at.value for at in method.nodes(ast.Assign) if path_of(at.targets[0]) == module]
+    return any(
+        isinstance(each.func, ast.Attribute)
+        and each.func.attr in _PUTS_ELSEWHERE
+        and (path_of(each.func.value) == module or each in bound)
+        for each in method.nodes(ast.Call)
+    )
 
 
-def _averaged_in_place(
-    facts: FileFacts, methods: list[Scope], attribute: str, modules: set[str]
-) -> ast.Call | None:
-    """The call of a method that writes in place to what the attribute holds, from the parameters of that module."""
+def _names_of(method: Scope, module: str, *, is_named: bool) -> set[str]:
+    """How methods write a module: as the attribute that this one keeps it in.
+
+    Where it keeps it nowhere, another one may be given it under the same name: the average is to be named as one.
+    """
+    root = root_name(module)
+    if root == method.self_name:
+        return {module}
+    kept = {
+        path_of(target)
+        for at in method.nodes(ast.Assign)
+        if path_of(at.value) == module
+        for target in at.targets
+        if method.owns(path_of(target) or "")
+    }
+    return {each for each in kept if each is not None} or ({module} if is_named else set())
+
+
+def _averaged_in_place(facts: FileFacts, methods: list[Scope]) -> Iterator[tuple[str, str, ast.Call]]:
+    """The attribute whose entries a method averages in place, with the parameters of which module, and the call."""
     for method in methods:
-        place = f"{method.self_name}{attribute}"
         for call in method.nodes(ast.Call):
-            if not isinstance(call.func, ast.Attribute) or call.func.attr not in _AVERAGES:
+            written = _averaged(call)
+            if written is None:
                 continue
-            written, _ = strip_calls(call.func.value, *_VIEWS, *_AVERAGES)
-            if isinstance(written, ast.Subscript):
-                is_it = path_of(written.value) == place
-            else:
-                is_it = isinstance(written, ast.Name) and path_of(container_of(facts, written)) == place
-            if is_it and _reads_parameters(facts, call, modules):
-                return call
-    return None
+            inside = written.value if isinstance(written, ast.Subscript) else None
+            if isinstance(written, ast.Name):
+                inside = container_of(facts, written)
+            place = path_of(inside)
+            if place is None or not method.owns(place):
+                continue
+            for each in call.args:
+                given, _ = strip_calls(each, *_VIEWS, *_MOVES, "clone")
+                of = module_of_parameters(container_of(facts, given)) if isinstance(given, ast.Name) else None
+                if of is not None:
+                    yield place[len(method.self_name) + 1 :], of, call
 
 
-def _reads_parameters(facts: FileFacts, call: ast.Call, modules: set[str]) -> bool:
-    """Whether a call is given a parameter of the module."""
-    given = (strip_calls(each, *_VIEWS, *_MOVES, "clone")[0] for each in call.args)
-    return any(isinstance(each, ast.Name) and _owner(container_of(facts, each)) in modules for each in given)
+def _averaged(call: ast.Call) -> ast.expr | None:
+    """What a call averages in place: `s` of `s.lerp_(p, 0.1)` and of `s.mul_(d).add_(p, alpha=1 - d)`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("lerp_", "add_"):
+        return None
+    written, through = strip_calls(call.func.value, *_VIEWS, "mul_")
+    return written if call.func.attr == "lerp_" or "mul_" in through else None

@@ -64,11 +64,17 @@ def place_behind(facts: FileFacts, value: ast.expr | None) -> str | None:
     return f"{path_of(value.func.value)}{place[len(own) :]}" if own and place.startswith(f"{own}.") else None
 
 
+def module_of_parameters(node: ast.expr | None) -> str | None:
+    """The module of `net.parameters()` or `net.named_parameters()`."""
+    of = method_call(node, "parameters", "named_parameters")
+    return None if of is None else module_path(of)
+
+
 def owner_of(parameters: ast.expr | None) -> str | None:
     """The module of `net.parameters()`, or the place of a list that is named as one of parameters."""
-    of = method_call(parameters, "parameters", "named_parameters")
-    if of is not None:
-        return module_path(of)
+    module = module_of_parameters(parameters)
+    if module is not None:
+        return module
     path = path_of(parameters)
     return path if path is not None and _LISTS_OF_PARAMETERS.search(path) else None
 

@@ -115,8 +115,19 @@ def _stores(facts: FileFacts, scope: Scope, place: str) -> list[ast.AST]:
     bound = [each.node for each in facts.bindings_of_path(scope, place)]
     if not place.endswith("[*]"):
         return bound
-    stored = (each for each in scope.nodes(ast.Subscript) if type(each.ctx) is ast.Store)
-    return bound + [each for each in stored if path_of(each.value) == place[:-3]]
+    stored = [each for each in scope.nodes(ast.Subscript) if type(each.ctx) is ast.Store]
+    return bound + [each for each in stored if path_of(each.value) == place[:-3] and _is_of_each(facts, each)]
+
+
+def _is_of_each(facts: FileFacts, stored: ast.Subscript) -> bool:
+    """Whether a loop stores entry by entry: `best[i] = …` in a loop over `i`."""
+    loop = facts.parent(facts.statement_of(stored) or stored)
+    key = stored.slice
+    return (
+        isinstance(loop, ast.For)
+        and isinstance(key, ast.Name)
+        and key.id in {each.id for each in names_in(loop.target)}
+    )
 
 
 def _ways(test: ast.expr) -> list[ast.expr]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..nodes import (
     path_of,
+    root_name,
     strip_calls,
     walk,
 )
@@ -57,9 +58,11 @@ def _are_apart(facts: FileFacts, near: ast.AST, one: str, other: str) -> bool:
         return True
     for path, second in ((one, other), (other, one)):
         bound = facts.bindings_of_path(scope, path)
+        if not bound and [each.how for each in facts.bindings_of_path(scope, root_name(path))] == ["parameter"]:
+            continue  # of an object that the function is given
         if len(bound) != 1 or not isinstance(bound[0].value, ast.Call):
             return False
-        if any(path_of(each) == second for each in walk(bound[0].value)):
+        if any(path_of(each) in (second, root_name(second)) for each in walk(bound[0].value)):
             return False
     return True
 

@@ -54,9 +54,17 @@ def is_given_back(facts: FileFacts, target: ast.expr, value: ast.expr) -> bool:
         for each, given in matched_arguments(value, found.scope)
         if path_of(given) == module and len(found.scope.bindings[each.arg]) == 1
     }
-    returned = [each.value for each in found.scope.nodes(ast.Return)]
-    shown = [one for each in returned for one in (each.elts if isinstance(each, ast.Tuple) else [each])]
-    return any(path_of(each) in names for each in shown)
+    together = facts.parent(target)
+    index = together.elts.index(target) if isinstance(together, ast.Tuple) else None
+    returned = (each.value for each in found.scope.nodes(ast.Return))
+    return any(path_of(_at(each, index)) in names for each in returned)
+
+
+def _at(returned: ast.expr | None, index: int | None) -> ast.expr | None:
+    """What comes in a place of a tuple that is returned; without one, the whole."""
+    if index is None:
+        return returned
+    return returned.elts[index] if isinstance(returned, ast.Tuple) and index < len(returned.elts) else None
 
 
 def _makes_another(call: ast.Call) -> bool:
