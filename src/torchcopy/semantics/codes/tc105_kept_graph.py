@@ -57,7 +57,8 @@ list, joined to a tensor or added up in a loop. Also its summands, and what a fu
 alone, beside other losses, in a dict or in an object; lists of losses that were stacked; and what a closure keeps
 that is given to `optimizer.step`. A meter or callback of the project that is given it and keeps it or adds it up,
 and a function that puts it into a dict or list of its caller, are followed. What Lightning's `training_step`
-returns is differentiated too.
+returns is differentiated too. So is told what a model gave, listed in the round in which `backward()` has gone
+through the loss that was computed from it: `out` of `criterion(out, y)`.
 
 Left alone: `loss.item()`, `loss.detach()`, `float(loss)`; what `backward()` is called on later; sums under
 `no_grad`, and those that each round detaches; a `deque` of at most twenty, a list cut to its last entries or
