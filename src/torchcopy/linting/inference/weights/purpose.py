@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..nodes import arguments, called_name, method_call, names_in, path_of, root_name, strip_calls, walk
-from ..scopes import Scope
+from ..scopes import Binding, Scope
 from .keepers import CONTAINERS
 from .kept import Kept
 from .module_paths import module_path
@@ -94,14 +94,23 @@ def _only_fills(facts: FileFacts, name: ast.Name) -> bool:
     return is_dropped or above.attr in CONTAINERS
 
 
-def is_replaced(facts: FileFacts, scope: Scope, place: str) -> bool:
-    """Whether the first round of a loop always keeps another state there: `if best_loss is None or …`."""
+def is_replaced(facts: FileFacts, scope: Scope, place: str, first: ast.AST) -> bool:
+    """Whether the first round of a loop always keeps another state there: `if best_loss is None or …`.
+
+    The loop is one behind the node that keeps the `first` one, or in the same round of a loop around both.
+    """
+    around = facts.loops(first)
+    if place.endswith("[*]"):
+        around = around[1:]  # what one loop lists
     for node in _stores(facts, scope, place):
         at = facts.statement_of(node)
         above = facts.parent(at or node)
         if isinstance(above, ast.For) and place.endswith("[*]"):  # each entry of a list of them
             at, above = above, facts.parent(above)
-        if not isinstance(above, ast.If) or not facts.loops(above):
+        if not isinstance(above, ast.If):
+            continue
+        loops = facts.loops(above)
+        if len(loops) <= len(around) or loops[len(loops) - len(around) :] != around:
             continue
         if at in above.body and any(_is_first(facts, one) for one in _ways(above.test)):
             return True
@@ -146,10 +155,17 @@ def _is_equality(test: ast.expr) -> bool:
 
 
 def _is_infinite_at_first(facts: FileFacts, node: ast.expr) -> bool:
-    """Whether a name is bound to `float("inf")`, `-np.inf` or the like before the loop it is read in."""
+    """Whether what a name was bound to before the loop it is read in is `float("inf")`, `-np.inf` or the like."""
     bound = facts.bindings(node) if isinstance(node, ast.Name) else []
-    values = [each.value for each in bound if not facts.loops(each.node)]
-    return bool(values) and all(map(_is_infinite, values))
+    loop = next(iter(facts.loops(node)), None)
+    before = [
+        each for each in bound if loop not in facts.loops(each.node) and (loop is None or _line(each) < loop.lineno)
+    ]
+    return bool(before) and _is_infinite(max(before, key=_line).value)
+
+
+def _line(bound: Binding) -> int:
+    return getattr(bound.node, "lineno", 0)
 
 
 def _is_infinite(value: ast.expr | None) -> bool:

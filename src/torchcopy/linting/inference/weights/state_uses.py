@@ -207,11 +207,19 @@ class StateUses(Flow[State]):
             return
         is_copied = any(is_in(state.place, each) for each in self.copied)
         is_first = not self.facts.loops(state.kept.call)
-        if is_first and (is_copied or is_replaced(self.facts, self.scope, state.place)):
+        if (is_first and is_copied) or self._is_replaced(state):
             return  # only what it begins with is no copy
         before = self.found.get(state.kept.taking)
         if before is None or (before[1] is at and state.kept.order < before[0].order):  # the same in each run
             self.found[state.kept.taking] = (state.kept, at, role)
+
+    def _is_replaced(self, state: State) -> bool:
+        """Whether the first round of the loop behind always keeps a better state where this one was at first."""
+        call = state.kept.call
+        at = self.facts.statement_of(call)
+        first = entry_path(at.targets[0]) if isinstance(at, ast.Assign) else None
+        places = {state.place, *([first] if first is not None else [])}
+        return any(is_replaced(self.facts, self.scope, each, call) for each in places)
 
     def _is_on_gpu(self, module: str) -> bool:
         """Whether a module is one that the function puts on a GPU, so that a move to the CPU copies."""
