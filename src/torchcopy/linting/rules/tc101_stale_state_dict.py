@@ -11,13 +11,10 @@ from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import called_name, method_call
 from ..inference.scopes import Scope
-from ..inference.weights.across_functions import (
-    across_functions,
-    flow_of,
-    kept_by_callers,
-    kept_for_others,
-)
+from ..inference.weights.across_functions import across_functions, flow_of
 from ..inference.weights.kept import Kept
+from ..inference.weights.kept_by_callers import kept_by_callers
+from ..inference.weights.kept_for_others import kept_for_others
 from ..inference.weights.kept_states import unwrapped
 from ..inference.weights.state_flow import KeptStates
 from ..inference.weights.states import State, Use

@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, method_call, names_in, path_of, root_name, strip_calls, walk
+from ..nodes import called_name, method_call, names_in, path_of, root_name, strip_calls
 from ..scopes import Scope
-from ..summaries import GIVES_ITSELF, bases_of, is_optimizer_step, matched_arguments
-from .keepers import put_in
-from .kept import Kept
+from ..summaries import GIVES_ITSELF, bases_of, is_optimizer_step
 from .module_paths import given_other_tensors
 from .places import is_in
 from .purpose import is_replaced_later, is_rewritten
 from .returned_states import is_copy
-from .rounds import ROUNDS, SIGNS_OF_TRAINING, is_at_times
+from .rounds import SIGNS_OF_TRAINING, is_at_times, is_of_a_round
 from .state_flow import KeptStates
 from .states import State, Use
 from .training import updates
@@ -25,15 +23,9 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _KEEPS = re.compile(r"save|store|back_?up|cache|snapshot|stash|keep|remember|__init__|__enter__")
-_OF_A_ROUND = re.compile(r"^on_\w*(epoch|valid\w*|eval\w*)_end$|^after_(epoch|valid\w*|eval\w*)$")
-_BEST_STATE = re.compile(r"best$|best_?(model|net)?_?(state|weight|param|wts|sd|dict|model|ckpt|checkpoint)")
 _OF_EARLIER = re.compile(r"best|last|prev|old|good|before|back_?up|snapshot|initial|earlier")
-_SEARCHES = re.compile(
-    r"search|tun|select|grid|fold|trial|candidate|sweep|optuna|generation|population|evol|leader|cross|split|restart|seed"
-)
 _OF_NOW = re.compile(r"^_*(model_?|net_?|module_?)?(state|weights?|params|parameters)?(_dict)?$")
 _DEEPEST = 3  # calls of calls
-_TAKES_ALL = ("list", "tuple", "sorted", "min", "max", "nlargest", "nsmallest", "extend")
 _STOPPERS = re.compile(r"earl|best")
 _PUTS_BACK = re.compile(r"restore|recover|reset|revert|roll_?back|undo|load|__exit__")
 
@@ -72,103 +64,6 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
                 )
 
 
-def kept_by_callers(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterator[tuple[Kept, ast.Call]]:
-    """The states that a generator yields in the midst of a training, where one of its callers keeps them all."""
-    for maker, flow in flows.items():
-        for kept, part in flow.yielded.values():
-            for call in facts.calls_by_name.get(maker.name, ()):
-                found = facts.definition(call.func)
-                if found is not None and found.scope is maker and _keeps_all(facts, call, part):
-                    yield kept, call
-                    break
-
-
-def _keeps_all(facts: FileFacts, call: ast.Call, part: str) -> bool:
-    """Whether all that a generator yields is kept: in a list, as the best of them, round by round in a loop."""
-    above = facts.parent(call)
-    match above:
-        case ast.Call() if called_name(above) in _TAKES_ALL:
-            return True
-        case ast.comprehension(target=target):
-            inside = facts.parent(above)
-            shown = inside.elt if isinstance(inside, ast.ListComp) else None
-            return shown is not None and ast.unparse(shown) == ast.unparse(target)
-        case ast.For(target=target, iter=iterated) if iterated is call:
-            at = re.match(r"\[(\d+)\]", part)
-            if isinstance(target, ast.Tuple) and at is not None and int(at[1]) < len(target.elts):
-                target = target.elts[int(at[1])]
-            names = {each.id for each in names_in(target)}
-            return any(
-                isinstance(one, ast.Name) and one.id in names
-                for each in walk(above)
-                for _, value in (put_in(each) if isinstance(each, ast.Call) else ())
-                for one in (value.elts if isinstance(value, ast.Tuple) else [value])
-            )
-    return False
-
-
-def kept_for_others(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterator[State]:
-    """Each state that is left, when there is a better one, in an attribute that is named as the best, for others.
-
-    Nothing in the file reads that attribute, but tests whether there is one.
-    """
-    for keeper, flow in flows.items():
-        is_of_round = _is_of_a_round(keeper) or _OF_A_ROUND.search(keeper.name) is not None
-        for state in flow.at_exit:
-            attribute = state.place.partition("[")[0].rpartition(".")[2]
-            if "." not in state.place or not _BEST_STATE.search(attribute.lower()):
-                continue
-            if state.kept.is_returned:
-                continue
-            if not (state.is_trained or is_of_round or _is_of_a_better_round(facts, keeper, state)):
-                continue
-            stored = [
-                each
-                for each in keeper.nodes(ast.Attribute)
-                if each.attr == attribute and type(each.ctx) is ast.Store
-            ]
-            is_at_times = all(any(isinstance(one, ast.If) for one in facts.above(each)) for each in stored)
-            if stored and is_at_times and not _is_read(facts, attribute):
-                yield state
-
-
-def _is_of_a_better_round(facts: FileFacts, keeper: Scope, state: State) -> bool:
-    """Whether a method keeps the state of a module that it is given when a number is better than the one it has.
-
-    In a search, each state may be of another module.
-    """
-    given = {each.arg for each in keeper.parameters[1:]}
-    names = f"{keeper.name} {keeper.owner.name if keeper.owner is not None else ''}".lower()
-    root = root_name(state.kept.module)
-    if root not in given or len(keeper.bindings[root]) > 1 or _SEARCHES.search(names):
-        return False
-    if any(_is_made_in_a_loop(facts, call, keeper, root) for call in facts.calls_by_name.get(keeper.name, ())):
-        return False
-    for around in facts.above(state.kept.call):
-        if isinstance(around, ast.If) and isinstance(around.test, ast.Compare):
-            sides = {path_of(around.test.left), *map(path_of, around.test.comparators)} - {None}
-            stored = {path_of(one) for at in around.body if isinstance(at, ast.Assign) for one in at.targets}
-            if any("best" in (each or "").lower() for each in sides & stored):
-                return True
-    return False
-
-
-def _is_made_in_a_loop(facts: FileFacts, call: ast.Call, function: Scope, parameter: str) -> bool:
-    """Whether a call gives, for a parameter, what each round of a loop makes anew."""
-    given = next((value for each, value in matched_arguments(call, function) if each.arg == parameter), None)
-    bound = facts.bindings(given) if isinstance(given, ast.Name) else []
-    return any(isinstance(each.value, ast.Call) and facts.loops(each.node) for each in bound)
-
-
-def _is_read(facts: FileFacts, attribute: str) -> bool:
-    """Whether an attribute of this name is read anywhere in the file, other than to see whether it is there."""
-    named = (each for scope in facts.scopes for each in scope.nodes(ast.Attribute) if each.attr == attribute)
-    texts = (each.value for scope in facts.scopes for each in scope.nodes(ast.Constant))
-    return attribute in texts or any(
-        type(each.ctx) is ast.Load and not isinstance(facts.parent(each), ast.Compare) for each in named
-    )
-
-
 def _inherited(facts: FileFacts, keeper: Scope, attribute: str) -> dict[Scope, KeptStates]:
     """The methods that a class has from other files, as far as they read an attribute, and what they do with it."""
     found: dict[Scope, KeptStates] = {}
@@ -200,11 +95,6 @@ def _may_be_trained(facts: FileFacts, keeper: Scope, state: State) -> bool:
     handed = {each.arg for each in keeper.parameters} - {keeper.self_name}
     is_handed = state.kept.module.partition(".")[0] in handed
     return is_handed or any(each in facts.source.text for each in SIGNS_OF_TRAINING)
-
-
-def _is_of_a_round(keeper: Scope) -> bool:
-    """Whether a method is one that a training calls in each round: it is told which."""
-    return any(each.arg in ROUNDS for each in keeper.parameters)
 
 
 def _is_put_back(keeper: Scope, user: Scope, use: Use) -> bool:
@@ -297,7 +187,7 @@ def _is_used(facts: FileFacts, flow: KeptStates, keeper: Scope, state: State, us
         return False
     if not use.is_with_module:
         stale = flow.stale_at_call.get(user.name, ())
-        is_of_each_round = "[*]" in state.place and _is_of_a_round(keeper)
+        is_of_each_round = "[*]" in state.place and is_of_a_round(keeper)
         is_at_once = (user.name in flow.called or (user is keeper and not is_of_each_round)) and state not in stale
         is_older = "best" in state.place or is_of_each_round or ("[*]" in state.place and state.is_trained)
         is_older = is_older or (use.role == "saved" and _is_of_stopper(keeper, user))

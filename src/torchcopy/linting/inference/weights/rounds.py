@@ -11,6 +11,7 @@ from .places import entry_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
+    from ..scopes import Scope
     from .kept import Kept
 
 
@@ -125,3 +126,8 @@ def _equalities(facts: FileFacts, node: ast.AST) -> Iterator[tuple[ast.Compare, 
                     case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
                         yield test, (left, right)
         below = at
+
+
+def is_of_a_round(keeper: Scope) -> bool:
+    """Whether a method is one that a training calls in each round: it is told which."""
+    return any(each.arg in ROUNDS for each in keeper.parameters)
