@@ -31,6 +31,7 @@ class _ChildFields(dict[type, tuple[str, ...]]):
 
 CHILD_FIELDS = _ChildFields()
 _GOES_THROUGH = ("list", "tuple", "sorted", "enumerate")
+_WRITE_NO_VALUES = ("requires_grad_", "share_memory_", "detach_")
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -110,6 +111,11 @@ def called_name(call: ast.Call) -> str:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
     return ""
+
+
+def is_in_place(method: str) -> bool:
+    """Whether a method of this name writes into its tensor: `add_`, not `__add__` or `requires_grad_`."""
+    return method.endswith("_") and not method.endswith("__") and method not in _WRITE_NO_VALUES
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

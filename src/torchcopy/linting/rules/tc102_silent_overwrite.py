@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..findings import Finding
 from ..inference.file_facts import FileFacts
-from ..inference.nodes import called_name
+from ..inference.nodes import called_name, is_in_place
 from ..inference.scopes import Scope
 
 CODE = "TC102"
@@ -52,10 +52,8 @@ def _write(facts: FileFacts, data: ast.Attribute) -> ast.stmt | None:
     if isinstance(above, ast.AugAssign) and above.target is data:
         return above
     call = facts.parent(above) if isinstance(above, ast.Attribute) else None
-    if isinstance(above, ast.Attribute) and isinstance(call, ast.Call) and call.func is above:
-        name = above.attr
-        if name.endswith("_") and not name.endswith("__") and name not in ("requires_grad_", "share_memory_"):
-            return facts.statement_of(call)
+    if isinstance(call, ast.Call) and call.func is above and is_in_place(called_name(call)):
+        return facts.statement_of(call)
     return None
 
 

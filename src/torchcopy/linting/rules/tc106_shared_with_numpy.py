@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ..findings import Finding
 from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
-from ..inference.nodes import called_name, method_call, path_of, strip_calls, walk
+from ..inference.nodes import called_name, is_in_place, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Binding, Scope
 from ..inference.weights.module_paths import written_module
 from ..inference.weights.training import updates
@@ -178,8 +178,7 @@ def _written(facts: FileFacts, node: ast.AST) -> str | None:
         case ast.Call(func=ast.Attribute(value=value, attr=name)):
             if facts.resolve(node.func) in _NUMPY_WRITES and node.args:
                 return path_of(node.args[0])
-            in_place = name.endswith("_") and not name.endswith("__") and name != "requires_grad_"
-            if in_place or name in _WRITES_ARRAY:
+            if is_in_place(name) or name in _WRITES_ARRAY:
                 inner, _ = strip_calls(value, "data", "detach")
                 return path_of(inner)
     return None

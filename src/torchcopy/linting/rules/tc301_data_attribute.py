@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
-from ..inference.nodes import called_name
+from ..inference.nodes import called_name, is_in_place
 
 CODE = "TC301"
 NEEDS = (".data",)
@@ -66,15 +66,11 @@ def _writing(facts: FileFacts, node: ast.Attribute) -> ast.stmt | None:
         at, above = above, facts.parent(above)
     if isinstance(above, ast.AugAssign) and above.target is at:
         return above
-    if isinstance(above, ast.Attribute) and _is_in_place(above.attr):
+    if isinstance(above, ast.Attribute) and is_in_place(above.attr):
         call = facts.parent(above)
         if isinstance(call, ast.Call) and called_name(call) == above.attr:
             return facts.statement_of(call)
     return None
-
-
-def _is_in_place(name: str) -> bool:
-    return name.endswith("_") and not name.endswith("__") and name not in ("requires_grad_", "detach_")
 
 
 def _written(facts: FileFacts, node: ast.Attribute, statement: ast.stmt) -> Finding:

@@ -8,10 +8,10 @@ import functools
 import re
 from collections.abc import Iterator
 
-from ..nodes import arguments, called_name, method_call, path_of, strip_calls, walk
+from ..nodes import arguments, called_name, method_call, path_of, walk
 from ..summaries import is_optimizer_step
 from .module_paths import owner_of
-from .places import is_in, names_of_element
+from .places import entry_path, is_in, names_of_element
 from .rounds import (
     ROUNDS,
     is_one_of_each_round,
@@ -89,9 +89,12 @@ class TrainedStates(StateUses):
             for each in self.scope.nodes(ast.Call)
         )
 
-    def _written(self, receiver: ast.expr, facts: frozenset[State]) -> frozenset[State]:
-        """After an in-place method: on a parameter it trains; on an entry of the state it is the purpose."""
-        inner, _ = strip_calls(receiver, "data", "detach", "view")
+    def _written(self, inner: ast.expr | None, facts: frozenset[State]) -> frozenset[State]:
+        """After a write in place: of a parameter it trains; of an entry of the state it is the purpose."""
+        if inner is None:
+            return facts
+        if isinstance(inner, ast.Attribute) and inner.attr in ("weight", "bias"):
+            return _trained_in(entry_path(inner), facts)
         root: ast.expr = inner
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
             root = root.func if isinstance(root, ast.Call) else root.value
@@ -106,10 +109,7 @@ class TrainedStates(StateUses):
                 owners = (owner_of(n) for n in walk(bound.value) if isinstance(n, ast.expr))
                 for path in owners:
                     if path is not None:
-                        return frozenset(
-                            dataclasses.replace(each, is_trained=True) if is_in(each.kept.module, path) else each
-                            for each in facts
-                        )
+                        return _trained_in(path, facts)
                 iterated = method_call(bound.value, "items", "values")
                 place = path_of(iterated if iterated is not None else bound.value)
                 facts = frozenset(each for each in facts if each.place != place)
@@ -132,3 +132,15 @@ class TrainedStates(StateUses):
             else each
             for each in facts
         )
+
+
+def _trained_in(written: str | None, facts: frozenset[State]) -> frozenset[State]:
+    """The facts when parameters were written: all of a module, `model.encoder`, or one, `model.fc.weight`."""
+    if written is None:
+        return facts
+    return frozenset(
+        dataclasses.replace(each, is_trained=True)
+        if each.place and (is_in(each.kept.module, written) or is_in(written, each.kept.module))
+        else each
+        for each in facts
+    )

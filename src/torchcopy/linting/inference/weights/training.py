@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..nodes import (
     arguments,
     called_name,
+    is_in_place,
     is_true,
     keyword,
     method_call,
@@ -176,7 +177,7 @@ def _resets_weights(facts: FileFacts, call: ast.Call, module: str) -> bool:
     if found is None:
         return re.search(r"weight|param|xavier|kaiming|orthogonal", given.lower()) is not None
     names = [called_name(each) for each in found.scope.nodes(ast.Call)]
-    return any(each == "reset_parameters" or (each.endswith("_") and not each.endswith("__")) for each in names)
+    return any(each == "reset_parameters" or is_in_place(each) for each in names)
 
 
 def _loads_into(call: ast.Call, function: Scope, module: str) -> bool:
