@@ -19,7 +19,7 @@ from .callers import differentiated_parts
 from .lightning import is_training_step
 from .loss_bindings import LossBindings
 from .loss_containers import replaced_in
-from .loss_names import is_loss_like, mentions_loss
+from .loss_names import is_loss_like, is_surely_loss, mentions_loss
 from .loss_places import branches, list_of, place_of
 from .loss_sources import BACKWARDS
 from .loss_terms import detaches, entries_of, shown, terms
@@ -211,7 +211,9 @@ class Losses(LossBindings):
         is_driver = called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS)
         if is_driver or self._is_given_to_model(call, driver):
             of = call.args[0] if call.args else None
-        elif any(not _is_one(each) for each in (*call.args[:1], keyword(call, "gradient")) if each is not None):
+        elif any(
+            not _is_one(each) and not (is_surely_loss(driver) and _is_weight(each)) for each in _gradients(call)
+        ):
             return  # with a given gradient: no loss
         if is_true(keyword(call, "create_graph")):
             return  # the graph is wanted
@@ -302,6 +304,16 @@ class Losses(LossBindings):
 
 def _order(value: Value) -> tuple[int, int, str]:
     return getattr(value.node, "lineno", 0), getattr(value.source, "col_offset", 0), value.place
+
+
+def _gradients(backward: ast.Call) -> list[ast.expr]:
+    """The gradient that a call of `backward` is given, if any."""
+    return [each for each in (*backward.args[:1], keyword(backward, "gradient")) if each is not None]
+
+
+def _is_weight(gradient: ast.expr) -> bool:
+    """Whether the gradient that a loss is given may be what its rows weigh: it is not named as a gradient."""
+    return isinstance(gradient, ast.Name) and "grad" not in gradient.id.lower()
 
 
 def _is_one(gradient: ast.expr) -> bool:

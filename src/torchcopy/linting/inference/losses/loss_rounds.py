@@ -35,6 +35,9 @@ def repeats(
     root = kept.keeper.partition("[")[0]
     root = behind(scope, root)
     if scope.owns(root):
+        begins = _begun_in(scope, {root, kept.keeper})
+        if _begins_each_round(facts, begins, kept.statement, None):  # with each call
+            return _outlives_a_round(facts, kept, begins, differentiating)
         return not _is_begun_with_each_backward(facts, scope, root)
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
     if is_by_call:
@@ -56,11 +59,29 @@ def repeats(
         if each.how in ("value", "part", "element", "entered") and not _reads(each.value, name)
     ]
     begins += [call for call in scope.nodes(ast.Call) if path_of(method_call(call, "clear")) == name]
+    return _outlives_a_round(facts, kept, begins, differentiating)
+
+
+def _begun_in(scope: Scope, places: set[str]) -> list[ast.AST]:
+    """Where a method begins an attribute anew, or the entry of one."""
+    found: list[ast.AST] = [
+        each
+        for each in scope.nodes(ast.Assign)
+        if any(path_of(target) in places for target in each.targets)
+        and not any(path_of(inner) in places for inner in ast.walk(each.value))
+    ]
+    return found + [call for call in scope.nodes(ast.Call) if path_of(method_call(call, "clear")) in places]
+
+
+def _outlives_a_round(
+    facts: FileFacts, kept: KeptValue, begins: list[ast.AST], differentiating: frozenset[Loop]
+) -> bool:
+    """Whether some loop around where a value is kept does not begin its keeper anew in each round."""
     is_loss = mentions_loss(path_of(kept.node))
     loops = [
         loop
         for loop in facts.loops(kept.statement)
-        if not _is_left_in_its_first_round(loop)
+        if not _is_left_in_its_first_round(loop, kept.statement)
         and not is_over_models(loop)
         and not _is_over_losses(loop, kept)
         and (not differentiating or loop in differentiating)
@@ -133,9 +154,12 @@ def _is_begun_with_each_backward(facts: FileFacts, scope: Scope, root: str) -> b
     return False
 
 
-def _is_left_in_its_first_round(loop: Loop) -> bool:
-    """Whether a loop ends with a `break`, for the one round that it looks for."""
-    return isinstance(loop.body[-1], ast.Break)
+def _is_left_in_its_first_round(loop: Loop, keeps: ast.AST) -> bool:
+    """Whether a loop ends with a `break` or `return`, for the one round in which it comes to what keeps a loss."""
+    goes_on = any(
+        isinstance(each, ast.Continue) and each.lineno > getattr(keeps, "lineno", 0) for each in ast.walk(loop)
+    )
+    return isinstance(loop.body[-1], ast.Break | ast.Return) and not goes_on
 
 
 def _stepping_with(scope: Scope, name: str) -> tuple[Scope, ast.Call] | None:
@@ -206,10 +230,10 @@ def is_over_models(loop: Loop | ast.comprehension) -> bool:
     return (path_of(loop.iter) or "").endswith(("_names", "tasks", "domains", "modalities"))
 
 
-def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop) -> bool:
-    """Whether each round of a loop begins a keeper anew: not only in one branch of an `if`."""
+def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop | None) -> bool:
+    """Whether each round of a loop, or each call, begins a keeper anew: not only in one branch of an `if`."""
     around = branches(facts, keeps, loop)
-    ways = [branches(facts, each, loop) for each in begins if loop in facts.loops(each)]
+    ways = [branches(facts, each, loop) for each in begins if loop is None or loop in facts.loops(each)]
     taken = {branch for way in ways for branch in way}
     return any(
         all(

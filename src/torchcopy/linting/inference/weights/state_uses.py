@@ -252,10 +252,16 @@ class StateUses(Flow[State]):
         return is_begun or not is_at_times(self.facts, state.kept.call, at)
 
     def _is_at_once(self, state: State, at: ast.AST) -> bool:
-        """Whether a state is read in the round that keeps it, and only an earlier one's was trained over."""
+        """Whether a state is read in the round that keeps it, and only an earlier one's was trained over.
+
+        A best one that is kept in some rounds is an earlier one's in the others, if each of them reads it.
+        """
         first, last = state.kept.call.lineno, getattr(at, "lineno", 0)
-        if first > last or self.facts.loops(state.kept.call)[:1] != self.facts.loops(at)[:1]:
+        loops = self.facts.loops(at)
+        if first > last or self.facts.loops(state.kept.call)[:1] != loops[:1]:
             return False
+        if loops and "best" in state.place.lower() and self.facts.statement_of(at) in loops[0].body:
+            return not is_at_times(self.facts, state.kept.call, at)
         return not any(first < line < last for line in self.training_lines)
 
 
