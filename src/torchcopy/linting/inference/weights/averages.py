@@ -51,7 +51,7 @@ def shared_averages(facts: FileFacts) -> Iterator[SharedAverage]:
         averaged = [*_averaged_in_place(facts, methods)]
         for method, place, module, node in kept:
             attribute = place[len(method.self_name) + 1 :]
-            if _is_bound_anew(facts, owner, attribute):
+            if _is_bound_anew(facts, owner, attribute, node):
                 continue
             is_named = _AVERAGES.search(f"{owner.name} {attribute}".lower()) is not None
             modules = _names_of(method, module, is_named=is_named)
@@ -104,16 +104,15 @@ def _is_copied(kept: ast.expr) -> bool:
     return any(isinstance(each, ast.Call) and keyword(each, "copy") is not None for each in ast.walk(kept))
 
 
-def _is_bound_anew(facts: FileFacts, owner: Scope, attribute: str) -> bool:
-    """Whether an attribute is bound more than once, to copies, say; an empty container at first does not count."""
-    filled = 0
+def _is_bound_anew(facts: FileFacts, owner: Scope, attribute: str, kept: ast.expr) -> bool:
+    """Whether an attribute is also bound to other tensors than those that are kept so, to copies, say."""
     for each in facts.class_attributes(owner).get(attribute, []):
         match each.value:
             case ast.Dict(keys=[]) | ast.List(elts=[]) | ast.Call(args=[], keywords=[]) | ast.Constant() | None:
                 pass
-            case _:
-                filled += 1
-    return filled > 1
+            case filled if not any(inner is kept for inner in ast.walk(filled)):
+                return True
+    return False
 
 
 def _is_put_elsewhere(method: Scope, module: str) -> bool:
