@@ -11,6 +11,7 @@ ScopeNode = ast.Module | ast.ClassDef | FunctionNode
 Loop = ast.For | ast.AsyncFor | ast.While
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 SCOPES = (ast.Module, ast.ClassDef, *FUNCTIONS)
+LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -31,7 +32,9 @@ class _ChildFields(dict[type, tuple[str, ...]]):
 
 CHILD_FIELDS = _ChildFields()
 _GOES_THROUGH = ("list", "tuple", "sorted", "enumerate")
-_WRITE_NO_VALUES = ("requires_grad_", "share_memory_", "detach_")
+_WRITE_NO_VALUES = frozenset(
+    "requires_grad_ share_memory_ detach_ rename_ squeeze_ unsqueeze_ t_ transpose_ swapaxes_ swapdims_".split()
+)
 
 
 def children(node: ast.AST) -> list[ast.AST]:

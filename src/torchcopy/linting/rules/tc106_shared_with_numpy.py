@@ -14,7 +14,7 @@ from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
 from ..inference.nodes import called_name, is_in_place, method_call, path_of, strip_calls, walk
 from ..inference.scopes import Binding, Scope
-from ..inference.weights.module_paths import written_module
+from ..inference.weights.parameter_writes import written_module
 from ..inference.weights.training import updates
 
 CODE = "TC106"

@@ -19,7 +19,8 @@ from ..inference.scopes import Scope
 from ..inference.weights.averages import shared_averages
 from ..inference.weights.effects import replaced_by
 from ..inference.weights.entrywise_states import NAMES_OF_SNAPSHOTS
-from ..inference.weights.module_paths import given_other_tensors, module_of_parameters, module_path, written_module
+from ..inference.weights.module_paths import given_other_tensors, module_of_parameters, module_path
+from ..inference.weights.parameter_writes import written_module
 from ..inference.weights.things import is_module
 from ..inference.weights.training import is_given_back, updates
 

@@ -8,17 +8,10 @@ from collections.abc import Iterator
 from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.nodes import called_name, is_in_place
+from ..inference.values.torch_names import GIVES_A_NEW_ONE
 
 CODE = "TC301"
 NEEDS = (".data",)
-
-_OWN_RESULT = frozenset(
-    """
-    add sub mul div pow matmul mm bmm sum mean max min std var norm abs exp log sqrt sign item tolist clone argmax
-    argmin sort topk cos sin eq ne lt le gt ge any all numel dim size long int bool
-    """.split()
-)
-"""Methods that give a new tensor or number: nobody writes through what they were called on."""
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
@@ -49,7 +42,9 @@ def _read(facts: FileFacts, node: ast.Attribute) -> Finding:
     start, end = source.end(node) - len("data"), source.end(node)
     above = facts.parent(node)
     is_read_only = isinstance(above, ast.BinOp | ast.Compare | ast.UnaryOp) or (
-        isinstance(above, ast.Attribute) and above.attr in _OWN_RESULT and isinstance(facts.parent(above), ast.Call)
+        isinstance(above, ast.Attribute)
+        and above.attr in GIVES_A_NEW_ONE
+        and isinstance(facts.parent(above), ast.Call)
     )
     note = "a write through it counts for autograd: a backward that needs the old values raises"
     fix = Fix((Edit(start, end, "detach()"),), safe=is_read_only, note="" if is_read_only else note)

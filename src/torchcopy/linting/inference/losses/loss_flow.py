@@ -211,10 +211,8 @@ class Losses(LossBindings):
         is_driver = called_name(call) == "manual_backward" or any(each in driver for each in _DRIVERS)
         if is_driver or self._is_given_to_model(call, driver):
             of = call.args[0] if call.args else None
-        elif any(
-            not _is_one(each) and not (is_surely_loss(driver) and _is_weight(each)) for each in _gradients(call)
-        ):
-            return  # with a given gradient: no loss
+        elif any(not (is_surely_loss(driver) and _may_be_weights(each)) for each in _gradients(call)):
+            return  # of what is no loss
         if is_true(keyword(call, "create_graph")):
             return  # the graph is wanted
         while isinstance(of, ast.Call) and called_name(of) in _SCALES:
@@ -307,13 +305,15 @@ def _order(value: Value) -> tuple[int, int, str]:
 
 
 def _gradients(backward: ast.Call) -> list[ast.expr]:
-    """The gradient that a call of `backward` is given, if any."""
-    return [each for each in (*backward.args[:1], keyword(backward, "gradient")) if each is not None]
+    """What gradient other than one a call of `backward` is given, if any."""
+    given = (*backward.args[:1], keyword(backward, "gradient"))
+    return [each for each in given if each is not None and not _is_one(each)]
 
 
-def _is_weight(gradient: ast.expr) -> bool:
-    """Whether the gradient that a loss is given may be what its rows weigh: it is not named as a gradient."""
-    return isinstance(gradient, ast.Name) and "grad" not in gradient.id.lower()
+def _may_be_weights(gradient: ast.expr) -> bool:
+    """Whether what the `backward` of a loss is given may be what its rows weigh: it is not named as a gradient."""
+    path = path_of(gradient)
+    return path is not None and "grad" not in path.lower()
 
 
 def _is_one(gradient: ast.expr) -> bool:

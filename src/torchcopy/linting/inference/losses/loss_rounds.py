@@ -35,8 +35,8 @@ def repeats(
     root = kept.keeper.partition("[")[0]
     root = behind(scope, root)
     if scope.owns(root):
-        begins = _begun_in(scope, {root, kept.keeper})
-        if _begins_each_round(facts, begins, kept.statement, None):  # with each call
+        begins = _begun_with_each_call(facts, scope, {root, kept.keeper}, kept.statement)
+        if begins:
             return _outlives_a_round(facts, kept, begins, differentiating)
         return not _is_begun_with_each_backward(facts, scope, root)
     is_by_call = isinstance(kept.statement, ast.Call) and path_of(kept.statement.func) == kept.keeper
@@ -62,15 +62,45 @@ def repeats(
     return _outlives_a_round(facts, kept, begins, differentiating)
 
 
-def _begun_in(scope: Scope, places: set[str]) -> list[ast.AST]:
-    """Where a method begins an attribute anew, or the entry of one."""
-    found: list[ast.AST] = [
-        each
-        for each in scope.nodes(ast.Assign)
-        if any(path_of(target) in places for target in each.targets)
-        and not any(path_of(inner) in places for inner in ast.walk(each.value))
+def _begun_with_each_call(facts: FileFacts, scope: Scope, places: set[str], keeps: ast.AST) -> list[ast.AST]:
+    """Where a method begins an attribute, or an entry of one, anew, if each call that keeps something does."""
+    assigned: list[tuple[ast.AST, ast.expr, ast.expr | None]] = [
+        (each, target, each.value) for each in scope.nodes(ast.Assign) for target in each.targets
     ]
-    return found + [call for call in scope.nodes(ast.Call) if path_of(method_call(call, "clear")) in places]
+    assigned += [(each, each.target, each.value) for each in scope.nodes(ast.AnnAssign)]
+    begins = [
+        at
+        for at, target, value in assigned
+        if value is not None
+        and any(path_of(one) in places for one in (target.elts if isinstance(target, ast.Tuple) else [target]))
+        and not any(path_of(inner) in places for inner in ast.walk(value))
+    ]
+    begins += [
+        call
+        for call in scope.nodes(ast.Call)
+        if path_of(method_call(call, "clear")) in places or _is_begun_by(facts, call, places)
+    ]
+    around = {*facts.loops(keeps)}
+    first = getattr(keeps, "lineno", 0)
+    sure = [
+        each
+        for each in begins
+        if around.issuperset(facts.loops(each))
+        and not any(isinstance(at, ast.ExceptHandler | ast.match_case) for at in facts.above(each))
+        and not any(first < leaves.lineno < getattr(each, "lineno", 0) for leaves in scope.nodes(ast.Return))
+    ]
+    return sure if _begins_each_round(facts, sure, keeps, None) else []
+
+
+def _is_begun_by(facts: FileFacts, call: ast.Call, places: set[str]) -> bool:
+    """Whether a method always begins an attribute of its object anew: `self.parts` in `self.reset()`."""
+    of = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    found = facts.definition(call.func) if any(each.startswith(f"{of}.") for each in places) else None
+    if of is None or found is None or not found.scope.is_function:
+        return False
+    own = {f"{found.scope.self_name}{each[len(of) :]}" for each in places}
+    begins = (each for each in found.scope.body if isinstance(each, ast.Assign))
+    return any(path_of(target) in own for each in begins for target in each.targets)
 
 
 def _outlives_a_round(
@@ -81,7 +111,7 @@ def _outlives_a_round(
     loops = [
         loop
         for loop in facts.loops(kept.statement)
-        if not _is_left_in_its_first_round(loop, kept.statement)
+        if not _is_left_in_its_first_round(facts, loop, kept.statement)
         and not is_over_models(loop)
         and not _is_over_losses(loop, kept)
         and (not differentiating or loop in differentiating)
@@ -154,12 +184,17 @@ def _is_begun_with_each_backward(facts: FileFacts, scope: Scope, root: str) -> b
     return False
 
 
-def _is_left_in_its_first_round(loop: Loop, keeps: ast.AST) -> bool:
+def _is_left_in_its_first_round(facts: FileFacts, loop: Loop, keeps: ast.AST) -> bool:
     """Whether a loop ends with a `break` or `return`, for the one round in which it comes to what keeps a loss."""
-    goes_on = any(
-        isinstance(each, ast.Continue) and each.lineno > getattr(keeps, "lineno", 0) for each in ast.walk(loop)
+    if not isinstance(loop.body[-1], ast.Break | ast.Return):
+        return False
+    return not any(
+        isinstance(each, ast.Continue)
+        and each.lineno > getattr(keeps, "lineno", 0)
+        and facts.loops(each)[:1] == [loop]
+        and not any(isinstance(at, ast.ExceptHandler) for at in facts.above(each))  # once more, after a failure
+        for each in ast.walk(loop)
     )
-    return isinstance(loop.body[-1], ast.Break | ast.Return) and not goes_on
 
 
 def _stepping_with(scope: Scope, name: str) -> tuple[Scope, ast.Call] | None:
@@ -231,7 +266,7 @@ def is_over_models(loop: Loop | ast.comprehension) -> bool:
 
 
 def _begins_each_round(facts: FileFacts, begins: list[ast.AST], keeps: ast.AST, loop: Loop | None) -> bool:
-    """Whether each round of a loop, or each call, begins a keeper anew: not only in one branch of an `if`."""
+    """Whether each round of a loop, or without one each call, begins a keeper anew: not only in one branch."""
     around = branches(facts, keeps, loop)
     ways = [branches(facts, each, loop) for each in begins if loop is None or loop in facts.loops(each)]
     taken = {branch for way in ways for branch in way}

@@ -97,3 +97,11 @@ NUMPY_ARRAYS = frozenset(
     """.split()
 )
 """Functions of NumPy that return an array."""
+
+GIVES_A_NEW_ONE = frozenset(
+    """
+    add sub mul div pow matmul mm bmm sum mean max min std var norm abs exp log sqrt sign item tolist clone argmax
+    argmin sort topk cos sin eq ne lt le gt ge any all numel dim size long int bool
+    """.split()
+)
+"""Methods that give a new tensor or number: nobody writes through what they were called on."""

@@ -49,9 +49,10 @@ def shared_averages(facts: FileFacts) -> Iterator[SharedAverage]:
         if not kept or any(given_other_tensors(facts, each.node) for each in methods):
             continue  # or what was kept of the parameters is theirs no more
         averaged = [*_averaged_in_place(facts, methods)]
+        tensors = {each[-1] for each in kept}
         for method, place, module, node in kept:
             attribute = place[len(method.self_name) + 1 :]
-            if _is_bound_anew(facts, owner, attribute, node):
+            if _is_bound_anew(facts, owner, attribute, node, tensors):
                 continue
             is_named = _AVERAGES.search(f"{owner.name} {attribute}".lower()) is not None
             modules = _names_of(method, module, is_named=is_named)
@@ -104,14 +105,15 @@ def _is_copied(kept: ast.expr) -> bool:
     return any(isinstance(each, ast.Call) and keyword(each, "copy") is not None for each in ast.walk(kept))
 
 
-def _is_bound_anew(facts: FileFacts, owner: Scope, attribute: str, kept: ast.expr) -> bool:
-    """Whether an attribute is also bound to other tensors than those that are kept so, to copies, say."""
+def _is_bound_anew(facts: FileFacts, owner: Scope, attribute: str, kept: ast.expr, tensors: set[ast.expr]) -> bool:
+    """Whether a method also binds an attribute to other tensors than parameters: to copies of them, say."""
     for each in facts.class_attributes(owner).get(attribute, []):
         match each.value:
             case ast.Dict(keys=[]) | ast.List(elts=[]) | ast.Call(args=[], keywords=[]) | ast.Constant() | None:
                 pass
-            case filled if not any(inner is kept for inner in ast.walk(filled)):
-                return True
+            case filled if facts.scope_of(filled) is facts.scope_of(kept):
+                if tensors.isdisjoint(ast.walk(filled)):
+                    return True
     return False
 
 

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..nodes import (
     called_name,
-    is_in_place,
     method_call,
     path_of,
-    root_of,
     strip_calls,
     walk,
 )
@@ -97,36 +95,3 @@ def given_other_tensors(facts: FileFacts, node: ast.AST) -> frozenset[str]:
         given = (each for each in assigned if isinstance(each, ast.Attribute) and each.attr == "data")
         known[node] = frozenset(one for each in given if (one := parameters_behind(facts, each)) is not None)
     return known[node]
-
-
-def written_tensor(facts: FileFacts, call: ast.Call) -> ast.expr | None:
-    """The tensor whose values a call writes: `p` of `p.data.add_(1)` and of `nn.init.zeros_(p)`; no gradient."""
-    if not isinstance(call.func, ast.Attribute) or not is_in_place(call.func.attr):
-        return None
-    of = call.func.value
-    if facts.resolve(of) == "torch.nn.init":
-        if not call.args:
-            return None
-        of = call.args[0]
-    return values_behind(of)
-
-
-def values_behind(written: ast.expr) -> ast.expr | None:
-    """The tensor whose values a write to an expression changes: `p` for `p.data`, none for a gradient."""
-    inner, _ = strip_calls(written, "data", "detach", "view")
-    return None if isinstance(inner, ast.Attribute) and inner.attr == "grad" else inner
-
-
-def written_module(facts: FileFacts, call: ast.Call) -> str | None:
-    """The module whose parameter an in-place method writes: of `p.data.add_(…)` in a loop over them."""
-    tensor = written_tensor(facts, call)
-    root = root_of(tensor) if tensor is not None else None
-    if not isinstance(root, ast.Name):
-        return None
-    for bound in facts.bindings(root):
-        if bound.how == "element" and bound.value is not None:
-            for node in walk(bound.value):
-                owner = method_call(node, "parameters", "named_parameters")
-                if owner is not None:
-                    return module_path(owner)
-    return None

@@ -22,9 +22,8 @@ from .module_paths import (
     module_path,
     parameters_behind,
     place_behind,
-    values_behind,
-    written_tensor,
 )
+from .parameter_writes import values_behind, written_tensor
 from .placed_states import PlacedStates
 from .places import bound_places, entry_path, is_in, is_same_object, taken_of
 from .purpose import is_copied_next
@@ -78,7 +77,7 @@ class KeptStates(PlacedStates):
             case ast.AugAssign(target=target, op=ast.Add(), value=ast.List(elts=[value])):
                 facts = self._listed(path_of(target), value, facts)
             case ast.AugAssign(target=target):
-                facts = self._written(values_behind(target), self._without(path_of(target), facts))
+                facts = self._written(values_behind(target), node, self._without(path_of(target), facts))
             case ast.Delete(targets=targets):
                 for gone in targets:
                     if isinstance(gone, ast.Name):  # what was kept of a model outlives its name
@@ -270,7 +269,7 @@ class KeptStates(PlacedStates):
                 if is_filled and not any(True for _ in self._states_of(call.args[0], facts)):
                     self.written_through.add(base)  # with the weights of another one, if only at times
                 facts = self._updated(call, base, facts)
-        facts = self._written(written_tensor(self.facts, call), facts)
+        facts = self._written(written_tensor(self.facts, call), call, facts)
         if name == "step" or facts or receiver is not None:
             facts = self._trained(call, facts, loaded)
         return facts

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import itertools
 import re
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
-from ..nodes import arguments, called_name, keyword, method_call, path_of, root_name, strip_calls
+from ..nodes import LEAVES, Loop, arguments, called_name, keyword, method_call, path_of, root_name, strip_calls
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF
 from .comparisons import origins
@@ -25,6 +26,7 @@ from .things import thing_of
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
+_AT_TIMES = (ast.If, ast.ExceptHandler, ast.match_case)
 _OF_ANOTHER = re.compile(rf"{OF_BEFORE.pattern}|anchor|teacher|target|(^|_)ref(erence)?(_|$)|frozen")
 
 
@@ -86,6 +88,9 @@ class StateUses(Flow[State]):
             facts |= {TRAINED}  # it has moments from now on
         self.training_lines.add(call.lineno)
         modules = {module, inside}
+        own = [each for each in facts if each.place in loaded and each.kept.module in modules]
+        if own and not any(each.is_trained or each.is_of_former_model for each in own):
+            return facts  # its tensors are those of the module: nothing changes
         return frozenset(
             dataclasses.replace(each, is_trained=True)
             if each.place and each.kept.module in modules and each.place not in loaded
@@ -251,17 +256,30 @@ class StateUses(Flow[State]):
             return False  # of `with ema.average_parameters():`, most likely
         return is_begun or not is_at_times(self.facts, state.kept.call, at)
 
-    def _is_at_once(self, state: State, at: ast.AST) -> bool:
-        """Whether a state is read in the round that keeps it, and only an earlier one's was trained over.
-
-        A best one that is kept in some rounds is an earlier one's in the others, if each of them reads it.
-        """
-        first, last = state.kept.call.lineno, getattr(at, "lineno", 0)
-        loops = self.facts.loops(at)
-        if first > last or self.facts.loops(state.kept.call)[:1] != loops[:1]:
+    def _is_read_in_each_round(self, state: State, at: ast.AST, loop: Loop) -> bool:
+        """Whether each round of a loop reads the best state, and only some of them keep one, all in one place."""
+        above = itertools.takewhile(lambda each: each is not loop, self.facts.above(at))
+        if "best" not in state.place.lower() or any(isinstance(each, _AT_TIMES) for each in above):
             return False
-        if loops and "best" in state.place.lower() and self.facts.statement_of(at) in loops[0].body:
-            return not is_at_times(self.facts, state.kept.call, at)
+        bound = self.facts.bindings_of_path(self.scope, state.place)
+        if sum(loop in self.facts.loops(each.node) for each in bound) > 1:
+            return False
+        between = range(state.kept.call.lineno, getattr(at, "lineno", 0))
+        leaves = any(
+            isinstance(each, ast.If) and any(isinstance(way[-1], LEAVES) for way in (each.body, each.orelse) if way)
+            for each in loop.body
+            if each.lineno in between
+        )
+        return not leaves and is_at_times(self.facts, state.kept.call, at)
+
+    def _is_at_once(self, state: State, at: ast.AST) -> bool:
+        """Whether a state is read in the round that keeps it, and only an earlier one's was trained over."""
+        first, last = state.kept.call.lineno, getattr(at, "lineno", 0)
+        loops = self.facts.loops(at)[:1]
+        if first > last or self.facts.loops(state.kept.call)[:1] != loops:
+            return False
+        if loops and self._is_read_in_each_round(state, at, loops[0]):
+            return False
         return not any(first < line < last for line in self.training_lines)
 
 

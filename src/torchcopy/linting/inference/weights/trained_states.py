@@ -8,10 +8,10 @@ import functools
 import re
 from collections.abc import Iterator
 
-from ..nodes import arguments, called_name, method_call, path_of, walk
+from ..nodes import arguments, called_name, method_call, path_of
 from ..summaries import is_optimizer_step
-from .module_paths import owner_of
-from .places import entry_path, is_in, names_of_element
+from .parameter_writes import written_place
+from .places import is_in, names_of_element
 from .rounds import (
     ROUNDS,
     is_one_of_each_round,
@@ -89,35 +89,57 @@ class TrainedStates(StateUses):
             for each in self.scope.nodes(ast.Call)
         )
 
-    def _written(self, inner: ast.expr | None, facts: frozenset[State]) -> frozenset[State]:
+    def _written(self, tensor: ast.expr | None, at: ast.AST, facts: frozenset[State]) -> frozenset[State]:
         """After a write in place: of a parameter it trains; of an entry of the state it is the purpose."""
-        if inner is None:
+        if tensor is None:
             return facts
-        if isinstance(inner, ast.Attribute) and inner.attr in ("weight", "bias"):
-            return _trained_in(entry_path(inner), facts)
-        root: ast.expr = inner
+        place = written_place(self.facts, tensor)
+        if place is not None:
+            return self._trained_by_writing(place, at, facts)
+        root: ast.expr = tensor
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
             root = root.func if isinstance(root, ast.Call) else root.value
-        if isinstance(root, ast.Name):
-            for bound in self.facts.bindings(root):
-                if bound.how == "value" and isinstance(bound.value, ast.Subscript):  # `entry = state[key]`
-                    of = path_of(bound.value.value)
-                    self.written_through |= {of} if of is not None else set()
-                    facts = frozenset(each for each in facts if each.place != of)
-                if bound.how != "element" or bound.value is None:
-                    continue
-                owners = (owner_of(n) for n in walk(bound.value) if isinstance(n, ast.expr))
-                for path in owners:
-                    if path is not None:
-                        return _trained_in(path, facts)
+        for bound in self.facts.bindings(root) if isinstance(root, ast.Name) else ():
+            if bound.how == "value" and isinstance(bound.value, ast.Subscript):  # `entry = state[key]`
+                of = path_of(bound.value.value)
+                self.written_through |= {of} if of is not None else set()
+                facts = frozenset(each for each in facts if each.place != of)
+            if bound.how == "element" and bound.value is not None:
                 iterated = method_call(bound.value, "items", "values")
                 place = path_of(iterated if iterated is not None else bound.value)
                 facts = frozenset(each for each in facts if each.place != place)
-        path = path_of(inner)
-        base = path_of(inner.value) if isinstance(inner, ast.Subscript) else None
+        path = path_of(tensor)
+        base = path_of(tensor.value) if isinstance(tensor, ast.Subscript) else None
         if base is not None and any(each.place == base for each in facts):
             self.written_through.add(base)
         return frozenset(each for each in facts if each.place not in (path, base) or not each.place)
+
+    def _trained_by_writing(self, place: str, at: ast.AST, facts: frozenset[State]) -> frozenset[State]:
+        """After parameters were written that are not other ones than those of the states."""
+        changed = {
+            each
+            for each in facts
+            if each.place
+            and not each.is_trained
+            and (is_in(each.kept.module, place) or self._is_one_of(each, place, at))
+        }
+        if changed:
+            self.training_lines.add(getattr(at, "lineno", 0))
+        return (facts - changed) | {dataclasses.replace(each, is_trained=True) for each in changed}
+
+    def _is_one_of(self, state: State, place: str, at: ast.AST) -> bool:
+        """Whether a parameter is of the module of a state, and not put in since: `net.fc = nn.Linear(…)`."""
+        module = state.kept.module
+        if not is_in(place, module) or "[*]" in module:  # of which element?
+            return False
+        since = range(state.kept.call.lineno, getattr(at, "lineno", 0) + 1)
+        put_in = (
+            (path_of(target) or "").removesuffix(".data")
+            for each in self.scope.nodes(ast.Assign)
+            if each.lineno in since
+            for target in each.targets
+        )
+        return not any(path != module and is_in(path, module) and is_in(place, path) for path in put_in)
 
     def _moved(self, call: ast.Call, module: str | None, facts: frozenset[State]) -> frozenset[State]:
         """After `model.cpu()` or `model.to("cpu")`: what was kept on a GPU stays there, which the message tells."""
@@ -132,15 +154,3 @@ class TrainedStates(StateUses):
             else each
             for each in facts
         )
-
-
-def _trained_in(written: str | None, facts: frozenset[State]) -> frozenset[State]:
-    """The facts when parameters were written: all of a module, `model.encoder`, or one, `model.fc.weight`."""
-    if written is None:
-        return facts
-    return frozenset(
-        dataclasses.replace(each, is_trained=True)
-        if each.place and (is_in(each.kept.module, written) or is_in(written, each.kept.module))
-        else each
-        for each in facts
-    )
