@@ -56,8 +56,9 @@ assert torch.equal(model.weight, first)
     in_source=InSource(
         sees="""\
 A name, attribute or entry of a dict or object that gets `model.state_dict()`, or a shallow copy of one, and is
-loaded, saved, returned, or compared with the newer state after the model was trained: by an optimizer's step, or
-by a call of a function that takes one, in the same project. Methods of one class are read together (one keeps,
+loaded, saved, returned, or compared with the newer state after the model was trained: by an optimizer's step,
+by a call of a function that takes one, in the same project, or by a write of its parameters, all or one
+(`model.head.bias.data.zero_()`, `nn.init.normal_(p)`). Methods of one class are read together (one keeps,
 one puts back), those it has from classes of other files too, and what a function of the project returns, loads,
 compares, or leaves in an object: `stopper.update(loss, model.state_dict())`. So are properties, generators whose
 caller keeps what they yield, and calls made before: `undo = partial(model.load_state_dict, state)`. Dicts and

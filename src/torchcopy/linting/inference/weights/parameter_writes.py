@@ -33,7 +33,9 @@ def values_behind(written: ast.expr) -> ast.expr | None:
     inner, _ = strip_calls(written, "data", "detach", "view")
     at = inner
     while isinstance(at, ast.Attribute | ast.Subscript | ast.Call):
-        if isinstance(at, ast.Attribute) and at.attr in ("grad", *GIVES_A_NEW_ONE):
+        if isinstance(at, ast.Attribute) and at.attr == "grad":
+            return None
+        if isinstance(at, ast.Call) and called_name(at) in GIVES_A_NEW_ONE:
             return None
         at = at.func if isinstance(at, ast.Call) else at.value
     return inner
