@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .nodes import called_name, root_of, strip_calls
+from .nodes import called_name, is_in_place, root_of, strip_calls
 from .scopes import Scope
 from .values.elements import container_of
 from .values.kinds import UNKNOWN, Kind, joined
@@ -325,7 +325,7 @@ def _done_here(found: Definition) -> tuple[Doings, tuple[Definition, ...]]:
                 steps = True
             elif name in _WAITS:
                 synchronises = True
-            elif name.endswith("_") and (parameter := _parameter_of(facts, call)) is not None:
+            elif is_in_place(name) and (parameter := _parameter_of(facts, call)) is not None:
                 steps |= not _is_made_here(facts, parameter)
             elif name not in _BACKWARDS:
                 inner = facts.definition(call.func)

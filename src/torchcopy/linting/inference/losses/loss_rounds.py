@@ -64,22 +64,8 @@ def repeats(
 
 def _begun_with_each_call(facts: FileFacts, scope: Scope, places: set[str], keeps: ast.AST) -> list[ast.AST]:
     """Where a method begins an attribute, or an entry of one, anew, if each call that keeps something does."""
-    assigned: list[tuple[ast.AST, ast.expr, ast.expr | None]] = [
-        (each, target, each.value) for each in scope.nodes(ast.Assign) for target in each.targets
-    ]
-    assigned += [(each, each.target, each.value) for each in scope.nodes(ast.AnnAssign)]
-    begins = [
-        at
-        for at, target, value in assigned
-        if value is not None
-        and any(path_of(one) in places for one in (target.elts if isinstance(target, ast.Tuple) else [target]))
-        and not any(path_of(inner) in places for inner in ast.walk(value))
-    ]
-    begins += [
-        call
-        for call in scope.nodes(ast.Call)
-        if path_of(method_call(call, "clear")) in places or _is_begun_by(facts, call, places)
-    ]
+    begins = _begins(scope, places)
+    begins += [call for call in scope.nodes(ast.Call) if _is_begun_by(facts, call, places)]
     around = {*facts.loops(keeps)}
     first = getattr(keeps, "lineno", 0)
     sure = [
@@ -99,8 +85,23 @@ def _is_begun_by(facts: FileFacts, call: ast.Call, places: set[str]) -> bool:
     if of is None or found is None or not found.scope.is_function:
         return False
     own = {f"{found.scope.self_name}{each[len(of) :]}" for each in places}
-    begins = (each for each in found.scope.body if isinstance(each, ast.Assign))
-    return any(path_of(target) in own for each in begins for target in each.targets)
+    return any(each in found.scope.body for each in _begins(found.scope, own))
+
+
+def _begins(scope: Scope, places: set[str]) -> list[ast.AST]:
+    """The statements and calls of a function that begin one of some attributes or entries anew."""
+    assigned: list[tuple[ast.AST, ast.expr, ast.expr | None]] = [
+        (each, target, each.value) for each in scope.nodes(ast.Assign) for target in each.targets
+    ]
+    assigned += [(each, each.target, each.value) for each in scope.nodes(ast.AnnAssign)]
+    found = [
+        at
+        for at, target, value in assigned
+        if value is not None
+        and any(path_of(one) in places for one in (target.elts if isinstance(target, ast.Tuple) else [target]))
+        and not any(path_of(inner) in places for inner in ast.walk(value))
+    ]
+    return found + [call for call in scope.nodes(ast.Call) if path_of(method_call(call, "clear")) in places]
 
 
 def _outlives_a_round(
@@ -177,9 +178,7 @@ def _is_begun_with_each_backward(facts: FileFacts, scope: Scope, root: str) -> b
         calls = [each for each in method.nodes(ast.Call) if called_name(each) in BACKWARDS]
         if method is scope or not calls or any(facts.loops(each) for each in calls):
             continue
-        place = f"{method.self_name}.{attribute}"
-        begins = (each for each in method.body if isinstance(each, ast.Assign))
-        if any(path_of(target) == place for each in begins for target in each.targets):
+        if any(each in method.body for each in _begins(method, {f"{method.self_name}.{attribute}"})):
             return True
     return False
 

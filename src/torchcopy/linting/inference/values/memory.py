@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..nodes import method_call, path_of, walk
+from ..nodes import is_in_place, method_call, path_of, walk
 from ..scopes import Scope
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def written_in(scope: Scope, node: ast.expr) -> bool:
     if not path:
         return True
     for call in scope.nodes(ast.Call):
-        is_in_place = isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_")
-        if is_in_place and _root_path(call.func.value) == path:  # type: ignore[attr-defined]
+        is_written = isinstance(call.func, ast.Attribute) and is_in_place(call.func.attr)
+        if is_written and _root_path(call.func.value) == path:  # type: ignore[attr-defined]
             return True
     if any(_root_path(each.target) == path for each in scope.nodes(ast.AugAssign)):
         return True

@@ -111,9 +111,8 @@ def _is_bound_anew(facts: FileFacts, owner: Scope, attribute: str, kept: ast.exp
         match each.value:
             case ast.Dict(keys=[]) | ast.List(elts=[]) | ast.Call(args=[], keywords=[]) | ast.Constant() | None:
                 pass
-            case filled if facts.scope_of(filled) is facts.scope_of(kept):
-                if tensors.isdisjoint(ast.walk(filled)):
-                    return True
+            case filled if facts.scope_of(filled) is facts.scope_of(kept) and tensors.isdisjoint(ast.walk(filled)):
+                return True
     return False
 
 
