@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from ..semantics.codes import CODES
 from ..semantics.codes.comments import SilencingComment, find_comments, names_codes
-from .findings import Finding
+from .findings import Edit, Finding
 from .project import Project
 from .reading import NotReadError, explain_syntax_error
 from .settings import DEFAULT_CODES
@@ -125,15 +125,20 @@ def _each_place_once(findings: list[Finding]) -> Iterator[Finding]:
     for finding in findings:
         starts, ends = changed[finding.code]
         edits = finding.fix.edits if finding.fix is not None else ()
-        if not any((at := bisect.bisect_left(starts, each.end)) and ends[at - 1] > each.start for each in edits):
+        if not any((at := bisect.bisect_left(starts, _end(each))) and ends[at - 1] > each.start for each in edits):
             yield finding
 
 
 def _changed(findings: Iterable[Finding], codes: frozenset[str]) -> tuple[list[int], list[int]]:
     """Where the fixes of some codes change characters: where each edit starts, and the furthest end up to there."""
     edits = [each for finding in findings if finding.fix and finding.code in codes for each in finding.fix.edits]
-    spans = sorted((each.start, each.end) for each in edits)
+    spans = sorted((each.start, _end(each)) for each in edits)
     return [start for start, _ in spans], list(itertools.accumulate((end for _, end in spans), max))
+
+
+def _end(edit: Edit) -> int:
+    """Where the characters of an edit end: what is inserted meets what is inserted or changed there."""
+    return max(edit.end, edit.start + 1)
 
 
 def _why_unused(comment: SilencingComment, silenced: set[str], codes: frozenset[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a finding of TC101 says of where a state is taken, and of what happens to it."""
+"""What a finding of TC101 says of where a state is taken, and of what happens to it; where TC109 says it."""
 
 import pytest
 from lint_files import run, write
@@ -58,3 +58,39 @@ def test_where_a_state_is_taken_and_what_changes_it(text, said, tmp_path):
     write(tmp_path, agent=_AGENT, train=text)
     (finding,) = run(tmp_path / "train.py", select=("TC101",)).findings
     assert said in finding.message
+
+
+_AVERAGE = """
+class MovingAverage:
+    def __init__(self, model):
+        self.shadow = {n: p.data for n, p in model.named_parameters()}
+    def update(self, model):
+        for n, p in model.named_parameters():
+            self.shadow[n].mul_(0.9).add_(p.data, alpha=0.1)
+    def put_in(self, model):
+        for n, p in model.named_parameters():
+            p.data.copy_(self.shadow[n])
+def train(model, optimizer, batches):
+    average = MovingAverage(model)
+    for x in batches:
+        model(x).sum().backward()
+        optimizer.step()
+        average.update(model)
+    average.put_in(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("select", "told", "said"),
+    [
+        (("TC101", "TC109"), "TC109", "the average of line 7 is written into them"),
+        (("TC101",), "TC101", "the training changes until it is loaded"),
+    ],
+)
+def test_an_average_of_the_parameters_themselves_is_told_once(select, told, said, tmp_path):
+    write(tmp_path, averages=_AVERAGE)
+    (finding,) = run(tmp_path / "averages.py", select=select).findings
+    assert finding.code == told
+    assert said in finding.message
+    assert finding.fixable
+    assert not finding.safe

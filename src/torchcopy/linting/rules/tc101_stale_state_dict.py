@@ -20,6 +20,7 @@ from ..inference.weights.state_flow import KeptStates
 from ..inference.weights.states import State, Use
 
 CODE = "TC101"
+GIVES_WAY_TO = ("TC109",)  # of averages that begin as the parameters, it tells where they are written
 NEEDS = (
     "state_dict()",
     "state_dict(keep_vars",

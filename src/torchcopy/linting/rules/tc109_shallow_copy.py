@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from ..findings import Finding
+from ..findings import Edit, Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
 from ..inference.nodes import called_name, path_of, strip_calls, walk
@@ -267,8 +267,14 @@ def _averages(facts: FileFacts, told: set[ast.AST]) -> Iterator[Finding]:
             f"`{each.place}` holds the parameters of `{each.module}` themselves{where}: the average of line {line} "
             "is written into them; begin with `.clone()` of each",
             each.node,
+            fix=_begun_with_copies(facts, each.node),
             also=[("written here", line)],
         )
+
+
+def _begun_with_copies(facts: FileFacts, tensor: ast.expr) -> Fix:
+    end = facts.source.end(tensor)
+    return Fix((Edit(end, end, ".clone()"),), safe=False, note="the average no longer writes into the parameters")
 
 
 def _may_share(facts: FileFacts, node: ast.Assign) -> bool:
