@@ -95,6 +95,9 @@ def keeps_graphs(
         return False
     if _is_another_way(facts, losses, kept.statement):
         return False
+    sums = [_may_be_set_elsewhere(facts, scope, each, kept.statement) for each in kept.values - begins]
+    if sums and all(sums) and not kept.is_sum:
+        return False
     if losses.is_for_caller and is_used_up(facts, scope, root):
         return False
     return not _is_in_evaluation(facts, kept.statement)
@@ -116,9 +119,28 @@ def is_leak_of_comprehension(facts: FileFacts, scope: Scope, node: ast.ListComp 
 
 
 def _is_placeholder(facts: FileFacts, source: ast.expr | None) -> bool:
-    """Whether a value is a tensor that stands where there is no loss: `torch.zeros(1)`."""
+    """Whether a value stands where there is no loss: `0`, `torch.zeros(1)`."""
+    if isinstance(source, ast.Constant):
+        return type(source.value) in (int, float)
     inner = strip_calls(source, "to", "cuda", "cpu")[0] if source is not None else None
     return isinstance(inner, ast.Call) and facts.resolve(inner.func) in ("torch.zeros", "torch.zeros_like")
+
+
+def _may_be_set_elsewhere(facts: FileFacts, scope: Scope, value: Value, at: ast.AST) -> bool:
+    """Whether a method of another file, called in between, may set an attribute that was a sum: `self.evaluate()`.
+
+    The sum itself is told of.
+    """
+    if not isinstance(value.node, ast.AugAssign) or not scope.owns(value.place):
+        return False
+    between = range(value.node.lineno, getattr(at, "lineno", 0))
+    return any(
+        call.lineno in between
+        and (path_of(call.func) or "").rpartition(".")[0] == scope.self_name
+        and facts.definition(call.func) is None
+        and not facts.bindings_of_path(scope, path_of(call.func) or "")
+        for call in scope.nodes(ast.Call)
+    )
 
 
 def _was_detached(losses: Losses, value: Value) -> bool:
