@@ -18,7 +18,7 @@ from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
 from .loss_names import calls_model, is_one_loss, mentions_loss
 from .loss_places import place_of
-from .loss_sources import BACKWARDS
+from .loss_sources import BACKWARDS, is_loss_of_torch
 from .loss_summands import is_detached, is_summand, may_hang
 from .loss_values import ANY, Part, Value
 
@@ -55,6 +55,19 @@ def differentiated_outputs(losses: Losses) -> set[Value]:
     }
 
 
+def _computed_beside(losses: Losses) -> set[Value]:
+    """Losses of PyTorch that are computed beside the one that is differentiated, from what the same model gave."""
+    outputs = differentiated_outputs(losses)
+    return {
+        each
+        for each, of in losses.outputs.items()
+        if of & outputs
+        and isinstance(each.source, ast.Call)
+        and is_loss_of_torch(losses.facts, each.source)
+        and not losses.facts.is_without_graph(each.source)
+    }
+
+
 def _work_out(losses: Losses, depth: int) -> set[Value]:
     hot = {each for each in losses.backwards if not is_detached(losses, each)}
     if depth < _DEEPEST:
@@ -63,6 +76,7 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
             if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.part, depth + 1):
                 hot.add(each)
         hot |= _differentiated_by_methods(losses, depth + 1)
+    hot |= _computed_beside(losses)
     values = {*_all_values(losses)}
     made_from: dict[Value, list[Value]] = {}
     for made, of in losses.derived.items():

@@ -30,6 +30,8 @@ class LossBindings(LossSources):
     def keep(self, node: ast.expr, at: ast.AST, keeper: str, is_sum: bool, facts: frozenset[Value]) -> None:
         """Notes that statement or call `at` keeps an expression in the place `keeper`."""
         values = self.values(node, facts)
+        for each in terms(node) if values else ():
+            self.note_outputs(Value("", each, each), each, facts)
         if values and not self._is_callable(at):
             before = self.kept.get(node)
             self.kept[node] = KeptValue(

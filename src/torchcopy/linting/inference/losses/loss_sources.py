@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
-from ..nodes import arguments, called_name, method_call, path_of
+from ..nodes import arguments, called_name, method_call, path_of, strip_calls
 from ..scopes import Scope
 from ..summaries import fields_of, fields_of_named_tuple, find_method
 from ..values.elements import container_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BACKWARDS = ("backward", "manual_backward")
 _MOST_GIVEN = 8
 _DEEPEST = 2  # lists of what other lists hold
+_RESHAPES = ("squeeze", "unsqueeze", "view", "reshape", "flatten", "float")
 _IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 
 
@@ -105,17 +106,22 @@ class LossSources(Flow[Value]):
                 self.parts.setdefault(made, set()).update(whole)
                 self.summed |= whole
         for term in terms(value):
-            if isinstance(term, ast.Call) and calls_loss(term):
-                of_models = {each for one in term.args for each in self.values(one, facts) if self._is_output(each)}
-                self.outputs.setdefault(made, set()).update(of_models)
+            self.note_outputs(made, term, facts)
         for term in terms(value):
             values = self.values(term, facts)
             self.derived.setdefault(made, set()).update(values)
             self.parts.setdefault(made, set()).update(values)
 
+    def note_outputs(self, made: Value, term: ast.expr, facts: frozenset[Value]) -> None:
+        """Notes from what models gave a loss was computed."""
+        if isinstance(term, ast.Call) and (calls_loss(term) or is_loss_of_torch(self.facts, term)):
+            given = (one for one in term.args if not detaches(one))
+            of_models = {each for one in given for each in self.values(one, facts) if self._is_output(each)}
+            self.outputs.setdefault(made, set()).update(of_models)
+
     def _is_output(self, value: Value) -> bool:
         """Whether a value is what a model gave, or a part of that, with its graph."""
-        source = value.source
+        source = _reshaped(value.source)
         if not isinstance(source, ast.Call) or not value.place or self.facts.is_without_graph(source):
             return False
         return calls_model(source) or self.facts.kind_of(source.func).name == "module"
@@ -253,6 +259,35 @@ def _in_pairs(facts: FileFacts, name: ast.Name) -> Iterator[ast.expr]:
             for each in bound.value.elts[:_MOST_GIVEN]:
                 if isinstance(each, ast.Tuple) and bound.index < len(each.elts):
                     yield each.elts[bound.index]
+
+
+def _reshaped(node: ast.expr | None) -> ast.expr | None:
+    """What is only indexed or reshaped: `model(x)` of `model(x)[:, 0].squeeze()`."""
+    while True:
+        match node:
+            case ast.Subscript(value=inside):
+                node = inside
+            case ast.Call(func=ast.Attribute(value=inside, attr=name)) if name in _RESHAPES:
+                node = inside
+            case _:
+                return node
+
+
+def is_loss_of_torch(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether a call gives one of PyTorch's own losses: `F.l1_loss(out, y)`, `mae(out, y)` with `nn.L1Loss()`."""
+    if calls_loss(call) and facts.resolve(call.func).startswith("torch.nn.functional."):
+        return True
+    if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "F":
+        return calls_loss(call) and not facts.resolve(call.func)  # `F` comes by `import *`
+    if isinstance(call.func, ast.Call):
+        made: list[ast.expr | None] = [call.func]
+    elif isinstance(call.func, ast.Attribute):
+        made = [each.value for each in facts.attribute_bindings(call.func)]
+    else:
+        made = [each.value for each in facts.bindings(call.func)] if isinstance(call.func, ast.Name) else []
+    made = [strip_calls(each, "to", "cuda")[0] if each is not None else None for each in made]
+    resolved = [facts.resolve(each.func) if isinstance(each, ast.Call) else "" for each in made]
+    return bool(resolved) and all(each.startswith("torch.nn.") and each.endswith("Loss") for each in resolved)
 
 
 def _first_parts(value: ast.expr, facts: frozenset[Value]) -> Iterator[Value]:
