@@ -19,6 +19,7 @@ from ..inference.scopes import Scope
 from ..inference.weights.averages import shared_averages
 from ..inference.weights.effects import replaced_by
 from ..inference.weights.entrywise_states import NAMES_OF_SNAPSHOTS
+from ..inference.weights.models_of_rounds import models_of_rounds
 from ..inference.weights.module_paths import given_other_tensors, module_of_parameters, module_path
 from ..inference.weights.parameter_writes import written_module
 from ..inference.weights.things import is_module
@@ -247,12 +248,25 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                     shared.node,
                     also=[("read here", line)],
                 )
+        yield from _kept_in_rounds(facts, scope)
     if "copy.copy(" in text:
         yield from _shallow_modules(facts)
     if "parameters(" in text:
         yield from _averages(facts, told)
     if ("target" in text or "teacher" in text) and any(word in text for word in _SIGNS_OF_TRAINING):
         yield from _targets(facts)
+
+
+def _kept_in_rounds(facts: FileFacts, scope: Scope) -> Iterator[Finding]:
+    """`models.append(model)` in each epoch, and behind the loop `models[best]`."""
+    for each in models_of_rounds(facts, scope):
+        yield facts.source.finding(
+            CODE,
+            f"each round keeps `{each.module}` itself in `{each.place}`: all are the one that is trained; keep "
+            f"`copy.deepcopy({each.module})`",
+            each.node,
+            also=[("read here", each.read.lineno)],
+        )
 
 
 def _averages(facts: FileFacts, told: set[ast.AST]) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from .loss_places import branches
 from .loss_rounds import is_over_batches, is_over_models, repeats
 from .loss_sources import differentiated_attributes
 from .loss_summands import is_detached, is_list_of_tensors
-from .loss_terms import detaches, shown
+from .loss_terms import detaches, may_be_tensor, shown
 from .loss_values import KeptValue, Value
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def keeps_graphs(
         return False  # what it adds up is differentiated
     begins = {part for each in kept.values for part in losses.derived.get(each, ())}  # the 0 of `total = 0`
     made = {each for each in kept.values - begins if not _is_placeholder(facts, each.source)}
-    if any(is_detached(losses, each, derived=True) for each in made):
+    computed = {each for each in made if not isinstance(each.source, ast.Constant)}
+    is_zero = computed < made and all(may_be_tensor(each.source) for each in computed)  # the 0 where there is none
+    if any(is_detached(losses, each, derived=True) for each in (computed if is_zero else made)):
         return False  # on one of the ways
     if any(_was_detached(losses, each) for each in kept.values):
         return False
@@ -119,9 +121,7 @@ def is_leak_of_comprehension(facts: FileFacts, scope: Scope, node: ast.ListComp 
 
 
 def _is_placeholder(facts: FileFacts, source: ast.expr | None) -> bool:
-    """Whether a value stands where there is no loss: `0`, `torch.zeros(1)`."""
-    if isinstance(source, ast.Constant):
-        return type(source.value) in (int, float)
+    """Whether a value is a tensor that stands where there is no loss: `torch.zeros(1)`."""
     inner = strip_calls(source, "to", "cuda", "cpu")[0] if source is not None else None
     return isinstance(inner, ast.Call) and facts.resolve(inner.func) in ("torch.zeros", "torch.zeros_like")
 

@@ -105,6 +105,9 @@ class LossSources(Flow[Value]):
                 whole = {each for each in facts if each.place == summed}
                 self.parts.setdefault(made, set()).update(whole)
                 self.summed |= whole
+                self.derived.setdefault(made, set()).update(
+                    each for each in facts if each.place.startswith(f"{summed}[")
+                )
         for term in terms(value):
             self.note_outputs(made, term, facts)
         for term in terms(value):
