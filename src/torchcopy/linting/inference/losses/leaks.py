@@ -77,6 +77,11 @@ def keeps_graphs(
     is_zero = computed < made and all(may_be_tensor(each.source) for each in computed)  # the 0 where there is none
     if any(is_detached(losses, each, derived=True) for each in (computed if is_zero else made)):
         return False  # on one of the ways
+    if any(
+        may_be_tensor(each.source) and facts.is_without_graph(each.node)
+        for each in _bound_by_loop_before(facts, kept, computed)
+    ):
+        return False  # as the last loss of a validation
     if any(_was_detached(losses, each) for each in kept.values):
         return False
     if kept.is_sum and facts.is_without_graph(kept.statement):
@@ -141,6 +146,29 @@ def _may_be_set_elsewhere(facts: FileFacts, scope: Scope, value: Value, at: ast.
         and not facts.bindings_of_path(scope, path_of(call.func) or "")
         for call in scope.nodes(ast.Call)
     )
+
+
+def _bound_by_loop_before(facts: FileFacts, kept: KeptValue, values: set[Value]) -> set[Value]:
+    """Those of some values that the loop before a statement binds in each round: it goes round at least once."""
+    at = kept.statement
+    around = facts.loops(at)
+    before = [each for each in values if getattr(each.node, "lineno", 0) < getattr(at, "lineno", 0)]
+    last = max(before, key=lambda each: getattr(each.node, "lineno", 0), default=None)
+    loops = [each for each in facts.loops(last.node) if each not in around] if last is not None else []
+    if last is None or not loops:
+        return set()
+    for above in facts.above(last.node):
+        if above is loops[-1]:
+            return {each for each in values if loops[-1] in facts.loops(each.node)}
+        if isinstance(above, ast.If):
+            taken = {
+                is_body for each in values for at_if, is_body in branches(facts, each.node, None) if at_if is above
+            }
+            if len(taken) < 2:
+                break
+        elif not isinstance(above, ast.For | ast.While | ast.With):
+            break
+    return set()
 
 
 def _was_detached(losses: Losses, value: Value) -> bool:
