@@ -26,7 +26,17 @@ from ..inference.weights.things import is_module
 from ..inference.weights.training import is_given_back, updates
 
 CODE = "TC109"
-NEEDS = ("copy.copy(", "target", "teacher", "best_", "parameters()")
+NEEDS = (
+    "copy.copy(",
+    "target",
+    "teacher",
+    "best_",
+    "parameters(",
+    ".append(model",
+    ".append(net",
+    "] = model",
+    "] = net",
+)
 
 _KEPT_MODULE = re.compile(r"(^|_)(best|old|prev|previous|initial|backup|snapshot)(_|$)")
 _TARGET = re.compile(r"(^|_)target(_|$)|^target|_target$|_tgt$")
@@ -231,7 +241,7 @@ def _listed_parameters(node: ast.expr) -> str | None:
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
-    """Shallow copies and second names of modules, and lists of parameters, that were to keep values."""
+    """Shallow copies, second names and lists of modules or their parameters, that were to keep values."""
     text = facts.source.text
     told: set[ast.AST] = set()
     for scope in facts.functions:
@@ -262,7 +272,7 @@ def _kept_in_rounds(facts: FileFacts, scope: Scope) -> Iterator[Finding]:
     for each in models_of_rounds(facts, scope):
         yield facts.source.finding(
             CODE,
-            f"each round keeps `{each.module}` itself in `{each.place}`: all are the one that is trained; keep "
+            f"`{each.place}` keeps `{each.module}` itself, round by round: all are the one that is trained; keep "
             f"`copy.deepcopy({each.module})`",
             each.node,
             also=[("read here", each.read.lineno)],
@@ -287,6 +297,7 @@ def _averages(facts: FileFacts, told: set[ast.AST]) -> Iterator[Finding]:
 
 
 def _begun_with_copies(facts: FileFacts, tensor: ast.expr) -> Fix:
+    """`.clone()` behind the tensor that is kept, a name with attributes and calls."""
     end = facts.source.end(tensor)
     return Fix((Edit(end, end, ".clone()"),), safe=False, note="the average no longer writes into the parameters")
 

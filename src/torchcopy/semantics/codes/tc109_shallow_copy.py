@@ -55,8 +55,8 @@ assert not torch.equal(policy.weight, before)
 `copy.copy(model)`, a second name such as `target = net`, and lists of live parameters, where the name says that
 it was to be kept and the model is trained before it is read. A shallow copy in an attribute, and a target network
 or teacher that is evaluated or loaded, are told wherever the training is; so is a moving average of parameters
-that begins as those parameters, and is updated in place: there an unsafe fix writes `.clone()`; and so is a model
-that each round puts into a list or dict as it is, if that is read when the rounds are over. TC101 tells of
+that begins as those parameters, and is updated in place: there an unsafe fix writes `.clone()`. Told, too, is a
+model that rounds of a training put into a list or dict as it is, if that is read when they are over. TC101 tells of
 parameters under other names and in attributes, where they are put back or compared.
 
 Left alone: shallow copies that are for reading; lists of parameters that are trained, clipped or counted; what

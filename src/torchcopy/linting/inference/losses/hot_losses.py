@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, method_call, path_of
+from ..nodes import called_name, is_true, keyword, method_call, path_of
 from ..objects import class_of, methods_of_each
 from ..scopes import Scope
 from ..summaries import Definition, bases_of, find_method, is_decorated_to, matched_arguments
@@ -58,6 +58,8 @@ def differentiated_outputs(losses: Losses) -> set[Value]:
 def _computed_beside(losses: Losses) -> set[Value]:
     """Losses of PyTorch that are computed beside the one that is differentiated, from what the same model gave."""
     outputs = differentiated_outputs(losses)
+    if any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls):
+        return set()  # the graph is for another one
     return {
         each
         for each, of in losses.outputs.items()

@@ -73,9 +73,9 @@ def keeps_graphs(
         return False  # what it adds up is differentiated
     begins = {part for each in kept.values for part in losses.derived.get(each, ())}  # the 0 of `total = 0`
     made = {each for each in kept.values - begins if not _is_placeholder(facts, each.source)}
-    computed = {each for each in made if not isinstance(each.source, ast.Constant)}
-    is_zero = computed < made and all(may_be_tensor(each.source) for each in computed)  # the 0 where there is none
-    if any(is_detached(losses, each, derived=True) for each in (computed if is_zero else made)):
+    computed = {each for each in made if not (isinstance(each.source, ast.Constant) and each.source.value == 0)}
+    is_sure = all(may_be_tensor(each.source) for each in computed)  # what stands beside a 0 is no number itself
+    if any(is_detached(losses, each, derived=True) for each in (computed if is_sure else made)):
         return False  # on one of the ways
     if any(
         may_be_tensor(each.source) and facts.is_without_graph(each.node)
@@ -102,8 +102,8 @@ def keeps_graphs(
         return False
     if _is_another_way(facts, losses, kept.statement):
         return False
-    sums = [_may_be_set_elsewhere(facts, scope, each, kept.statement) for each in kept.values - begins]
-    if sums and all(sums) and not kept.is_sum:
+    added = kept.values - begins if not kept.is_sum else set()
+    if added and all(_may_be_set_elsewhere(facts, scope, each, kept.statement) for each in added):
         return False
     if losses.is_for_caller and is_used_up(facts, scope, root):
         return False
@@ -141,9 +141,10 @@ def _may_be_set_elsewhere(facts: FileFacts, scope: Scope, value: Value, at: ast.
     between = range(value.node.lineno, getattr(at, "lineno", 0))
     return any(
         call.lineno in between
-        and (path_of(call.func) or "").rpartition(".")[0] == scope.self_name
+        and (path := path_of(call.func)) is not None
+        and path.rpartition(".")[0] == scope.self_name
         and facts.definition(call.func) is None
-        and not facts.bindings_of_path(scope, path_of(call.func) or "")
+        and not facts.bindings_of_path(scope, path)
         for call in scope.nodes(ast.Call)
     )
 

@@ -31,7 +31,7 @@ class LossBindings(LossSources):
         """Notes that statement or call `at` keeps an expression in the place `keeper`."""
         values = self.values(node, facts)
         for each in terms(node) if values else ():
-            self.note_outputs(Value("", each, each), each, facts)
+            self.note_outputs(Value("", each, each), each, facts)  # as `values` has a call that no name is bound to
         if values and not self._is_callable(at):
             before = self.kept.get(node)
             self.kept[node] = KeptValue(

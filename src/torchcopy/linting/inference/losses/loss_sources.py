@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 BACKWARDS = ("backward", "manual_backward")
 _MOST_GIVEN = 8
 _DEEPEST = 2  # lists of what other lists hold
-_RESHAPES = ("squeeze", "unsqueeze", "view", "reshape", "flatten", "float")
+_LEAVES_IT_ONE = (
+    "squeeze",
+    "unsqueeze",
+    "view",
+    "reshape",
+    "flatten",
+    "float",
+    "transpose",
+    "permute",
+    "double",
+    "cpu",
+    "to",
+)
 _IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 
 
@@ -116,9 +128,9 @@ class LossSources(Flow[Value]):
             self.parts.setdefault(made, set()).update(values)
 
     def note_outputs(self, made: Value, term: ast.expr, facts: frozenset[Value]) -> None:
-        """Notes from what models gave a loss was computed."""
+        """Notes which outputs of models a call that gives a loss is given."""
         if isinstance(term, ast.Call) and (calls_loss(term) or is_loss_of_torch(self.facts, term)):
-            given = (one for one in term.args if not detaches(one))
+            given = (one for one in arguments(term) if not detaches(one))
             of_models = {each for one in given for each in self.values(one, facts) if self._is_output(each)}
             self.outputs.setdefault(made, set()).update(of_models)
 
@@ -265,12 +277,12 @@ def _in_pairs(facts: FileFacts, name: ast.Name) -> Iterator[ast.expr]:
 
 
 def _reshaped(node: ast.expr | None) -> ast.expr | None:
-    """What is only indexed or reshaped: `model(x)` of `model(x)[:, 0].squeeze()`."""
+    """What is only indexed, reshaped or converted: `model(x)` of `model(x)[:, 0].squeeze()`."""
     while True:
         match node:
             case ast.Subscript(value=inside):
                 node = inside
-            case ast.Call(func=ast.Attribute(value=inside, attr=name)) if name in _RESHAPES:
+            case ast.Call(func=ast.Attribute(value=inside, attr=name)) if name in _LEAVES_IT_ONE:
                 node = inside
             case _:
                 return node
@@ -280,7 +292,7 @@ def is_loss_of_torch(facts: FileFacts, call: ast.Call) -> bool:
     """Whether a call gives one of PyTorch's own losses: `F.l1_loss(out, y)`, `mae(out, y)` with `nn.L1Loss()`."""
     if calls_loss(call) and facts.resolve(call.func).startswith("torch.nn.functional."):
         return True
-    if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "F":
+    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "F":
         return calls_loss(call) and not facts.resolve(call.func)  # `F` comes by `import *`
     if isinstance(call.func, ast.Call):
         made: list[ast.expr | None] = [call.func]

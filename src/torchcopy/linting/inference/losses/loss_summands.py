@@ -61,9 +61,8 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
         if kind.is_tensor and kind.graph is True:  # `penalty += p.norm()`
             return True
     is_renamed = part.source is None or (made_of and path_of(part.source) is not None)
-    if (
-        is_renamed or _is_of_sums(part, made_of)
-    ) and depth < _DEEPEST:  # `loss /= n`, `loss = nll`: as it was before
+    is_renamed = is_renamed or _is_mean_of_sum(part, made_of)
+    if is_renamed and depth < _DEEPEST:  # `loss /= n`, `loss = nll`, `loss = total / n`: as what it was before
         return any(may_hang(losses, each, depth + 1) for each in made_of)
     source = part.source
     if _DETACHED.search(part.place.lower()) or (source is not None and losses.facts.is_without_graph(source)):
@@ -84,8 +83,8 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     return not detaches(source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
 
 
-def _is_of_sums(part: Value, made_of: Iterable[Value]) -> bool:
-    """Whether a value is a mean: of what was added up, `total / n`."""
+def _is_mean_of_sum(part: Value, made_of: Iterable[Value]) -> bool:
+    """Whether a value is what was added up, divided: `total / n`."""
     is_mean = isinstance(part.source, ast.BinOp) and isinstance(part.source.op, ast.Div)
     begun = [each for each in made_of if not isinstance(each.source, ast.Constant)]
     return is_mean and bool(begun) and all(isinstance(each.node, ast.AugAssign) for each in begun)

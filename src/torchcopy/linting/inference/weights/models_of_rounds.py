@@ -7,10 +7,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import Loop, called_name, path_of, root_name, walk
+from ..nodes import Loop, called_name, method_call, path_of, root_name, strip_calls, walk
 from ..scopes import Scope
 from .keepers import put_in
-from .places import entry_path
 from .rounds import is_in_last_round, is_in_one_round, is_of_each_round
 from .things import is_module
 from .training import updates
@@ -19,16 +18,18 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _COUNTS = ("len", "print", "id", "bool")
+_FILLS = ("append", "add", "extend", "insert", "update", "clear", "put")
+_EMPTIES = ("clear", "pop", "popleft", "popitem", "get", "get_nowait", "remove")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeptModel:
-    """A model that is put into a list or dict in each round, and not copied.
+    """A model that rounds of a training put into a list or dict, and do not copy.
 
     Attributes:
         place: the list or dict.
         module: the model, as it is written.
-        node: what is put in.
+        node: the model, where it is put in.
         read: where the list or dict is read when the rounds are over.
     """
 
@@ -39,32 +40,38 @@ class KeptModel:
 
 
 def models_of_rounds(facts: FileFacts, scope: Scope) -> Iterator[KeptModel]:
-    """What the loops of a function keep in each round of a model that they train, and that is read behind them."""
+    """What the loops of a function keep, as it is, of a model that they train, and that is read behind them."""
     if not scope.has(ast.For, ast.While):
         return
+    inside: dict[Loop, _Inside] = {}
     for place, at, value in _put_in_rounds(facts, scope):
+        loops = facts.loops(at)
+        made = [each.value for each in facts.bindings_of_path(scope, place)]
+        is_short = any(isinstance(each, ast.Call) and called_name(each) == "deque" for each in made)
+        if not loops or is_short or _runs_once(facts, at, place):
+            continue
         for node in _written_there(value):
             module = path_of(node)
-            if module is None or not is_module(facts, node, module):
+            if module is None or not is_module(facts, node, module) or _is_made_elsewhere(facts, scope, module):
                 continue
-            loop = next((each for each in facts.loops(at) if _trains(facts, scope, each, module, place)), None)
-            if loop is None or is_in_one_round(facts, at) or is_in_last_round(facts, at) or _is_left(facts, at):
-                continue
-            read = _read_behind(scope, loop, place)
-            if read is not None:
-                yield KeptModel(place, module, node, read)
+            for loop in loops:
+                known = inside[loop] = inside.get(loop) or _Inside(loop)
+                if known.is_of_one(facts, module, place) and (read := _read_behind(scope, loop, place)) is not None:
+                    yield KeptModel(place, module, node, read)
+                    break
 
 
 def _put_in_rounds(facts: FileFacts, scope: Scope) -> Iterator[tuple[str, ast.AST, ast.expr]]:
-    """The list or dict, the statement or call, and what it puts in: under a key of the round in a dict."""
+    """The list or dict, the statement or call, and what it puts in: into a dict by assignment, under a counter."""
     for call in scope.nodes(ast.Call):
         for of, value in put_in(call):
-            place = entry_path(of)
-            if place is not None:
+            place = path_of(of)
+            if place is not None and called_name(call) != "add":  # a set keeps one of each
                 yield place, call, value
     for at in scope.nodes(ast.Assign):
         target = at.targets[0]
-        if isinstance(target, ast.Subscript) and is_of_each_round(facts, target):
+        is_of_few = isinstance(target, ast.Subscript) and isinstance(target.slice, ast.BinOp)  # `[step % 2]`
+        if isinstance(target, ast.Subscript) and not is_of_few and is_of_each_round(facts, target):
             place = path_of(target.value)
             if place is not None:
                 yield place, at, at.value
@@ -75,51 +82,101 @@ def _written_there(value: ast.expr) -> Iterator[ast.expr]:
     match value:
         case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Dict(values=elements):
             yield from (each for each in elements if isinstance(each, ast.Name | ast.Attribute))
-        case ast.Name() | ast.Attribute():
-            yield value
+        case _:
+            given, _ = strip_calls(value, "eval", "train", "cpu", "cuda", "to")  # which give the module itself
+            if isinstance(given, ast.Name | ast.Attribute):
+                yield given
 
 
-def _trains(facts: FileFacts, scope: Scope, loop: Loop, module: str, place: str) -> bool:
-    """Whether a loop trains one model in all of its rounds, and fills what was begun before it."""
-    bound = [_place_bound(each) for each in walk(loop)]
-    roots = {root_name(module), module, root_name(place), place}
-    if roots & {*bound} or _is_made_elsewhere(facts, scope, module):
-        return False
-    return any(updates(facts, each, module) for each in walk(loop) if isinstance(each, ast.Call))
+class _Inside:
+    """What a loop binds, calls and empties; asked of each loop once."""
+
+    def __init__(self, loop: Loop) -> None:
+        nodes = [*walk(loop)]
+        self.bound = {path for each in nodes if (path := _stored_path(each)) is not None}
+        self.calls = [each for each in nodes if isinstance(each, ast.Call)]
+        self.emptied = {
+            path
+            for each in self.calls
+            if called_name(each) in _EMPTIES and (path := path_of(method_call(each, *_EMPTIES))) is not None
+        }
+        self.emptied |= {path for each in nodes if (path := _replaced_by_place(each)) is not None}
+        self.trained: dict[str, bool] = {}
+
+    def is_of_one(self, facts: FileFacts, module: str, place: str) -> bool:
+        """Whether the loop trains one model in all of its rounds, and fills what was begun before it."""
+        roots = {root_name(module), module, root_name(place), place}
+        if roots & self.bound or place in self.emptied:
+            return False
+        if module not in self.trained:
+            self.trained[module] = any(updates(facts, each, module) for each in self.calls)
+        return self.trained[module]
 
 
-def _place_bound(node: ast.AST) -> str | None:
-    is_bound = isinstance(node, ast.Name | ast.Attribute) and type(node.ctx) is ast.Store
-    return path_of(node) if is_bound else None
+def _replaced_by_place(node: ast.AST) -> str | None:
+    """The list of which an entry is replaced: `models` of `models[-1] = copy.deepcopy(models[-1])`."""
+    match node:
+        case ast.Subscript(value=of, slice=ast.Constant() | ast.UnaryOp(), ctx=ast.Store()):
+            return path_of(of)
+    return None
+
+
+def _stored_path(node: ast.AST) -> str | None:
+    is_stored = isinstance(node, ast.Name | ast.Attribute) and type(node.ctx) is ast.Store
+    return path_of(node) if is_stored else None
 
 
 def _is_made_elsewhere(facts: FileFacts, scope: Scope, module: str) -> bool:
-    """Whether another method than the constructor binds an attribute, maybe in each round."""
+    """Whether another function, or method than the constructor, binds the model, maybe in each round."""
     if "." not in module:
-        return False
+        return any(module in each.names for inner in scope.inner for each in inner.nodes(ast.Nonlocal))
     bound = facts.bindings_of_path(scope, module)
     made_in = [facts.scope_of(each.node).name for each in bound]
     return not bound or any(each != "__init__" for each in made_in)
 
 
-def _is_left(facts: FileFacts, at: ast.AST) -> bool:
-    """Whether the round that keeps the model is the last one: a `break` or `return` follows."""
-    statement = facts.statement_of(at)
-    for around in facts.above(at):
-        for body in (getattr(around, "body", None), getattr(around, "orelse", None)):
-            if isinstance(body, list) and statement in body:
-                return any(isinstance(each, ast.Break | ast.Return) for each in body[body.index(statement) :])
+def _runs_once(facts: FileFacts, at: ast.AST, place: str) -> bool:
+    """Whether what keeps a model may run in one round of its loop alone: none follows, or a test asks for it."""
+    if is_in_one_round(facts, at) or is_in_last_round(facts, at):
+        return True
+    below = at
+    for above in facts.above(at):
+        for name in ("body", "orelse", "handlers", "finalbody"):
+            body = getattr(above, name, None)
+            if isinstance(body, list) and below in body:
+                after = body[body.index(below) :]
+                if any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in after):
+                    return True
+        if isinstance(above, ast.For | ast.While):
+            return False
+        if isinstance(above, ast.If) and below is not above.test:
+            is_asked = any(path_of(each) == place for each in ast.walk(above.test))  # `if not kept`
+            loop = facts.loops(at)[0]
+            if is_asked or isinstance(loop, ast.While):  # `while not done`, where the branch tells that it is
+                return True
+        below = above
     return False
 
 
 def _read_behind(scope: Scope, loop: Loop, place: str) -> ast.expr | None:
-    """Where what was filled is read when the loop is over, for more than how many there are."""
+    """Where older ones of what was filled may be read when the loop is over; nowhere, if it is bound anew there."""
     end = loop.end_lineno or loop.lineno
-    counted = {given for call in scope.nodes(ast.Call) if called_name(call) in _COUNTS for given in call.args}
-    reads: list[ast.Name | ast.Attribute] = [*scope.nodes(ast.Name), *scope.nodes(ast.Attribute)]
-    behind = [
-        each
-        for each in reads
-        if type(each.ctx) is ast.Load and each.lineno > end and each not in counted and path_of(each) == place
-    ]
-    return min(behind, key=lambda each: (each.lineno, each.col_offset), default=None)
+    reads: list[ast.expr] = []
+    left_alone: set[ast.AST] = set()
+    for node in ast.walk(scope.node):
+        match node:
+            case ast.Call() if called_name(node) in _COUNTS:
+                left_alone |= {*node.args}
+            case ast.Attribute(value=of, attr=name) if name in _FILLS:
+                left_alone.add(of)
+            case ast.Subscript(value=of, slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))):
+                left_alone.add(of)  # the last one is what it is to be
+            case ast.If(test=test) | ast.While(test=test) | ast.UnaryOp(operand=test):
+                left_alone.add(test)
+        if isinstance(node, ast.Name | ast.Attribute) and node.lineno > end and path_of(node) == place:
+            reads.append(node)
+    reads = sorted(
+        (each for each in reads if each not in left_alone), key=lambda each: (each.lineno, each.col_offset)
+    )
+    first = reads[0] if reads else None
+    return first if isinstance(first, ast.Name | ast.Attribute) and type(first.ctx) is ast.Load else None
