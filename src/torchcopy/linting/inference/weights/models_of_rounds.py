@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import Loop, called_name, method_call, path_of, root_name, strip_calls, walk
+from ..nodes import Loop, called_name, method_call, path_of, root_name, walk
 from ..scopes import Scope
 from .keepers import put_in
 from .rounds import is_in_last_round, is_in_one_round, is_of_each_round
@@ -82,10 +82,8 @@ def _written_there(value: ast.expr) -> Iterator[ast.expr]:
     match value:
         case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Dict(values=elements):
             yield from (each for each in elements if isinstance(each, ast.Name | ast.Attribute))
-        case _:
-            given, _ = strip_calls(value, "eval", "train", "cpu", "cuda", "to")  # which give the module itself
-            if isinstance(given, ast.Name | ast.Attribute):
-                yield given
+        case ast.Call(func=ast.Attribute(value=given, attr="eval" | "cpu" | "cuda"), args=[], keywords=[]):
+            yield from _written_there(given)  # which give the module itself
 
 
 class _Inside:
