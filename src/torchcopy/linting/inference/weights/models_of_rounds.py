@@ -82,6 +82,8 @@ def _written_there(value: ast.expr) -> Iterator[ast.expr]:
     match value:
         case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Dict(values=elements):
             yield from (each for each in elements if isinstance(each, ast.Name | ast.Attribute))
+        case ast.Name() | ast.Attribute():
+            yield value
         case ast.Call(func=ast.Attribute(value=given, attr="eval" | "cpu" | "cuda"), args=[], keywords=[]):
             yield from _written_there(given)  # which give the module itself
 
