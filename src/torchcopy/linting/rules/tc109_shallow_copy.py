@@ -59,6 +59,7 @@ class Shared:
         what: `another module around the same parameters`, …
         is_trained: the module was trained since.
         is_handle: it is a list of the parameters as they are, which may be there to train, clip or count them.
+        is_name: it is another name of the module, and has what is loaded into that.
     """
 
     place: str
@@ -67,6 +68,7 @@ class Shared:
     what: str
     is_trained: bool = False
     is_handle: bool = False
+    is_name: bool = False
 
 
 class _SharedParameters(Flow[Shared]):
@@ -140,7 +142,9 @@ class _SharedParameters(Flow[Shared]):
         }
         if called_name(call) == "load_state_dict" and isinstance(call.func, ast.Attribute):
             restored = path_of(call.func.value)
-            facts = frozenset(each for each in facts if each.place != restored)
+            facts = frozenset(
+                each for each in facts if restored not in (each.place, each.module if each.is_name else "")
+            )
             trained |= modules & {module_path(call.func.value) or ""}
         if not trained:
             return facts
@@ -214,7 +218,7 @@ def _shared(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
         if is_default and "best" in name:
             return None  # until a better one is found
         if not _KEPT_MODULE.search(_last_name(module)) and is_module(facts, value, module):
-            return Shared(place, module, value, f"a second name of `{module}`")
+            return Shared(place, module, value, f"a second name of `{module}`", is_name=True)
         return None
     if not NAMES_OF_SNAPSHOTS.search(name):
         return None

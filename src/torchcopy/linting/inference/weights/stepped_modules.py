@@ -6,38 +6,32 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..nodes import (
+    arguments,
+    called_name,
+    is_in_place,
     path_of,
     root_name,
     strip_calls,
     walk,
 )
 from ..scopes import Scope
-from ..summaries import GIVES_ITSELF
+from ..summaries import GIVES_ITSELF, matched_arguments
 from .model_copies import are_copies
 from .module_paths import module_path
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
+_CALLS = ("eval", "train", "to", "forward")
+_GIVES_TENSORS = ("parameters", "named_parameters", "state_dict")
+_WRITES_NO_WEIGHTS = {"clip_grad_norm_", "clip_grad_value_", "requires_grad_", "unscale_", "zero_"}
+
 
 def may_train(facts: FileFacts, call: ast.Call, module: str) -> bool:
     """Whether the optimizer of a step may hold the parameters of this module: not if it holds another's."""
     optimizer = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if isinstance(optimizer, ast.Name):
-        bound = facts.bindings(optimizer)
-    elif isinstance(optimizer, ast.Attribute):
-        bound = facts.attribute_bindings(optimizer)
-    else:
-        return True
-    owners: set[str] = set()
-    for each in bound:
-        if not isinstance(each.value, ast.Call):
-            return True
-        found = _parameter_owners(each.value)
-        if not found:
-            return True
-        owners |= found
-    if not owners or any(each == module or _is_within(each, module) or _is_within(module, each) for each in owners):
+    owners = _owners_of(facts, optimizer)
+    if optimizer is None or not owners or _is_one_of(owners, module):
         return True
     last = module.rpartition(".")[2]
     if any(each.rpartition(".")[2] == last for each in owners):
@@ -46,6 +40,54 @@ def may_train(facts: FileFacts, call: ast.Call, module: str) -> bool:
     if all(are_copies(facts.bindings_of_path(scope, each), module) for each in owners):
         return False
     return not all(_are_apart(facts, optimizer, each, module) for each in owners)
+
+
+def is_stepped_for_another(facts: FileFacts, call: ast.Call, module: str) -> bool:
+    """Whether a call is given an optimizer, the module that this holds, and beside it another one, only to read it.
+
+    Such as the global model of a federated round, which a client asks: `train(client, server, optimizer)`.
+    """
+    found = facts.definition(call.func)
+    if found is None or not found.scope.is_function:
+        return False
+    given = {path: each.arg for each, value in matched_arguments(call, found.scope) if (path := path_of(value))}
+    owners = {one for value in arguments(call) for one in _owners_of(facts, value)}
+    if module not in given or not owners or not owners <= given.keys() or _is_one_of(owners, module):
+        return False
+    reads = [each for each in found.scope.nodes(ast.Name) if each.id == given[module]]
+    is_written = _writes_tensors(found.scope)
+    return bool(reads) and all(_is_called(found.facts, each, is_written=is_written) for each in reads)
+
+
+def _is_called(facts: FileFacts, name: ast.Name, *, is_written: bool) -> bool:
+    """Whether a module is called there, set to evaluate, or asked for its parameters where none is written."""
+    above = facts.parent(name)
+    if isinstance(above, ast.Attribute):
+        return above.attr in _CALLS or (above.attr in _GIVES_TENSORS and not is_written)
+    return isinstance(above, ast.Call) and above.func is name
+
+
+def _writes_tensors(function: Scope) -> bool:
+    """Whether a function writes tensors in place, as averages of weights do."""
+    names = {called_name(each) for each in function.nodes(ast.Call)} - _WRITES_NO_WEIGHTS
+    stored = (each for each in function.nodes(ast.Attribute) if type(each.ctx) is ast.Store)
+    return any(map(is_in_place, names)) or any(each.attr == "data" for each in stored)
+
+
+def _owners_of(facts: FileFacts, optimizer: ast.expr | None) -> set[str]:
+    """The modules whose parameters an optimizer was made with; none if one of its bindings does not tell."""
+    if isinstance(optimizer, ast.Name):
+        bound = facts.bindings(optimizer)
+    elif isinstance(optimizer, ast.Attribute):
+        bound = facts.attribute_bindings(optimizer)
+    else:
+        return set()
+    found = [_parameter_owners(each.value) if isinstance(each.value, ast.Call) else set() for each in bound]
+    return set[str]().union(*found) if all(found) else set()
+
+
+def _is_one_of(owners: set[str], module: str) -> bool:
+    return any(each == module or _is_within(each, module) or _is_within(module, each) for each in owners)
 
 
 def _are_apart(facts: FileFacts, near: ast.AST, one: str, other: str) -> bool:

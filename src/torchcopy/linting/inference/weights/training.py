@@ -19,7 +19,7 @@ from ..nodes import (
 from ..scopes import Scope
 from ..summaries import Definition, is_abstract, is_optimizer_step, matched_arguments
 from .module_paths import module_path
-from .stepped_modules import may_train
+from .stepped_modules import is_stepped_for_another, may_train
 from .trained_modules import may_concern, places_given
 from .training_names import CAMEL, TRAINERS, only_evaluates, sounds_like_training
 
@@ -97,7 +97,7 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
     trains = found is not None and found.scope.is_function and facts.done_by(found).steps
     if not trains and not name.lstrip("_")[:1].isupper():  # a class does not train
         trains = sounds_like_training(call, name, found is not None) and not _has_nothing_to_train(found)
-    return trains and may_concern(facts, call, module)
+    return trains and may_concern(facts, call, module) and not is_stepped_for_another(facts, call, module)
 
 
 def _has_nothing_to_train(found: Definition | None, depth: int = 0) -> bool:
