@@ -22,7 +22,7 @@ from .module_paths import module_path
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-_CALLS = ("eval", "train", "to", "forward")
+_READS = ("eval", "train", "to", "forward")
 _GIVES_TENSORS = ("parameters", "named_parameters", "state_dict")
 _WRITES_NO_WEIGHTS = {"clip_grad_norm_", "clip_grad_value_", "requires_grad_", "unscale_", "zero_"}
 
@@ -56,14 +56,14 @@ def is_stepped_for_another(facts: FileFacts, call: ast.Call, module: str) -> boo
         return False
     reads = [each for each in found.scope.nodes(ast.Name) if each.id == given[module]]
     is_written = _writes_tensors(found.scope)
-    return bool(reads) and all(_is_called(found.facts, each, is_written=is_written) for each in reads)
+    return bool(reads) and all(_only_reads(found.facts, each, is_written=is_written) for each in reads)
 
 
-def _is_called(facts: FileFacts, name: ast.Name, *, is_written: bool) -> bool:
-    """Whether a module is called there, set to evaluate, or asked for its parameters where none is written."""
+def _only_reads(facts: FileFacts, name: ast.Name, *, is_written: bool) -> bool:
+    """Whether a module is only called there, set to evaluate, or asked for its parameters where none is written."""
     above = facts.parent(name)
     if isinstance(above, ast.Attribute):
-        return above.attr in _CALLS or (above.attr in _GIVES_TENSORS and not is_written)
+        return above.attr in _READS or (above.attr in _GIVES_TENSORS and not is_written)
     return isinstance(above, ast.Call) and above.func is name
 
 
