@@ -371,7 +371,8 @@ def test_forks_wake_the_thread_when_there_are_many(monkeypatch):
     time.sleep(0.1)
     assert len(pool) == 19
     lazy_clone(torch.zeros(3))
-    assert wait_for(lambda: len(pool) == 1)
+    assert wait_for(lambda: len(pool) <= 2)  # the thread may look before the last fork is dropped
+    assert private.storage_address(source) in pool.table.anchors
     source.add_(1)
     clone.add_(2)
     assert (source.tolist(), clone.tolist()) == ([1, 1, 1], [2, 2, 2])
