@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ def models_of_rounds(facts: FileFacts, scope: Scope) -> Iterator[KeptModel]:
     if not scope.has(ast.For, ast.While):
         return
     inside: dict[Loop, _Inside] = {}
+    reads: dict[str, list[ast.Name | ast.Attribute]] | None = None
     for place, at, value in _put_in_rounds(facts, scope):
         loops = facts.loops(at)
         made = [each.value for each in facts.bindings_of_path(scope, place)]
@@ -56,7 +58,10 @@ def models_of_rounds(facts: FileFacts, scope: Scope) -> Iterator[KeptModel]:
                 continue
             for loop in loops:
                 known = inside[loop] = inside.get(loop) or _Inside(loop)
-                if known.is_of_one(facts, module, place) and (read := _read_behind(scope, loop, place)) is not None:
+                if not known.is_of_one(facts, module, place):
+                    continue
+                reads = _reads_by_place(scope) if reads is None else reads
+                if (read := _read_behind(reads.get(place, []), loop)) is not None:
                     yield KeptModel(place, module, node, read)
                     break
 
@@ -158,10 +163,8 @@ def _runs_once(facts: FileFacts, at: ast.AST, place: str) -> bool:
     return False
 
 
-def _read_behind(scope: Scope, loop: Loop, place: str) -> ast.expr | None:
-    """Where older ones of what was filled may be read when the loop is over; nowhere, if it is bound anew there."""
-    end = loop.end_lineno or loop.lineno
-    reads: list[ast.expr] = []
+def _reads_by_place(scope: Scope) -> dict[str, list[ast.Name | ast.Attribute]]:
+    """Where each name and attribute stands in a function, but for where it is only filled or counted."""
     left_alone: set[ast.AST] = set()
     for node in ast.walk(scope.node):
         match node:
@@ -173,10 +176,19 @@ def _read_behind(scope: Scope, loop: Loop, place: str) -> ast.expr | None:
                 left_alone.add(of)  # the last one is what it is to be
             case ast.If(test=test) | ast.While(test=test) | ast.UnaryOp(operand=test):
                 left_alone.add(test)
-        if isinstance(node, ast.Name | ast.Attribute) and node.lineno > end and path_of(node) == place:
-            reads.append(node)
-    reads = sorted(
-        (each for each in reads if each not in left_alone), key=lambda each: (each.lineno, each.col_offset)
-    )
-    first = reads[0] if reads else None
-    return first if isinstance(first, ast.Name | ast.Attribute) and type(first.ctx) is ast.Load else None
+    reads: dict[str, list[ast.Name | ast.Attribute]] = {}
+    for node in ast.walk(scope.node):
+        if isinstance(node, ast.Name | ast.Attribute) and node not in left_alone:
+            place = path_of(node)
+            if place is not None:
+                reads.setdefault(place, []).append(node)
+    for each in reads.values():
+        each.sort(key=lambda one: (one.lineno, one.col_offset))
+    return reads
+
+
+def _read_behind(reads: list[ast.Name | ast.Attribute], loop: Loop) -> ast.expr | None:
+    """Where older ones of what was filled may be read when the loop is over; nowhere, if it is bound anew there."""
+    end = loop.end_lineno or loop.lineno
+    first = bisect.bisect_right(reads, end, key=lambda each: each.lineno)
+    return reads[first] if first < len(reads) and type(reads[first].ctx) is ast.Load else None
