@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _AT_TIMES = (ast.If, ast.ExceptHandler, ast.match_case)
+_OF_THE_END = re.compile(r"(^|[^a-z])(final|last|latest|end)(?![a-z])")
 _OF_ANOTHER = re.compile(rf"{OF_BEFORE.pattern}|anchor|teacher|target|(^|_)ref(erence)?(_|$)|frozen")
 
 
@@ -251,10 +252,23 @@ class StateUses(Flow[State]):
             return False  # `torch.save(weights, "initial.pt")`
         if state.was_named_older or OF_BEFORE.search(state.place.lower()) or (dot and root != self.scope.self_name):
             return False  # of an object that is there to keep it
+        if is_begun and _OF_THE_END.search(state.place.lower()) and self._is_loaded_over(state, at):
+            return False  # `final = model.state_dict()`, then the model gets the best state
         around = [*self.facts.above(at)]
         if any(isinstance(each, ast.With) and each not in around for each in self.facts.above(state.kept.call)):
             return False  # of `with ema.average_parameters():`, most likely
         return is_begun or not is_at_times(self.facts, state.kept.call, at)
+
+    def _is_loaded_over(self, state: State, at: ast.AST) -> bool:
+        """Whether all that changes a model between where its state is kept and read is a state that it gets."""
+        between = range(state.kept.call.lineno + 1, getattr(at, "lineno", 0))
+        loads = {
+            each.lineno
+            for each in self.facts.calls_by_name.get("load_state_dict", ())
+            if module_path(each.func.value if isinstance(each.func, ast.Attribute) else None) == state.kept.module
+        }
+        changed = {line for line in self.training_lines if line in between}
+        return bool(changed) and changed <= loads
 
     def _is_read_in_each_round(self, state: State, at: ast.AST, loop: Loop) -> bool:
         """Whether each round of a loop reads the best state, and only some of them keep one, all in one place."""
