@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator
 
 from ..findings import Finding
@@ -17,6 +18,9 @@ NEEDS = ("non_blocking=True",)
 
 _WAITS = ("synchronize", "wait", "wait_stream", "wait_event", "barrier", "result", "join", "wait_until_finished")
 _BLOCKING = ("item", "tolist", "cpu")
+_COUNTS = ("nonzero", "unique", "unique_consecutive", "masked_select", "argwhere")
+"""Wait for the device, to know how large their result is."""
+_PUTS_IN = ("append", "extend", "insert", "appendleft")
 _READS = frozenset(
     """
     item tolist sum mean max min any all argmax argmin nonzero unique sort topk std var norm eq ne lt le gt ge
@@ -29,14 +33,17 @@ _SAME_MEMORY = frozenset(
 )
 """What reads nothing, or nothing where the type is right already."""
 _JOINS = ("cat", "stack", "vstack", "hstack", "concatenate", "equal", "allclose", "where", "save")
+_MASK = re.compile(r"(^|_)mask(ed)?(_|$)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pending:
-    """A place that holds a copy which may not have arrived, and the call that made it."""
+    """A place that holds a copy which may not have arrived, or a list of such, and the call that made it."""
 
     place: str
     copy: ast.Call
+    is_array: bool = False
+    """It is of NumPy: to go through it reads it."""
 
 
 class _HostCopies(Flow[Pending]):
@@ -54,10 +61,13 @@ class _HostCopies(Flow[Pending]):
             return facts
         for each in reversed(list(walk(node))):
             facts = self._evaluated(each, facts)
-        if facts and _waits_on_a_gpu(self.facts.parent(node), node):
+        above = self.facts.parent(node)
+        if facts and _waits_on_a_gpu(above, node):
             return frozenset()
+        if isinstance(above, ast.For) and above.iter is node and self._is_array(above.iter, facts):
+            self._read([above.iter], node, facts)
         made = [
-            (place, self._pending(value, facts))
+            (place, self._pending(value, facts), self._is_array(value, facts))
             for target, value in _bound(node)
             if (place := path_of(target)) is not None
         ]
@@ -65,8 +75,8 @@ class _HostCopies(Flow[Pending]):
             if isinstance(each, ast.Name | ast.Attribute | ast.Subscript) and type(each.ctx) is ast.Store:
                 place = path_of(each)
                 facts = frozenset(one for one in facts if one.place != place)
-        for place, copies in made:
-            facts |= {Pending(place, call) for call in copies}
+        for place, copies, is_array in made:
+            facts |= {Pending(place, call, is_array) for call in copies}
         return facts
 
     def _pending(self, node: ast.expr, facts: frozenset[Pending]) -> frozenset[ast.Call]:
@@ -80,6 +90,13 @@ class _HostCopies(Flow[Pending]):
         path = path_of(node)
         return frozenset(each.copy for each in facts if path is not None and _is_part(path, each.place))
 
+    def _is_array(self, node: ast.expr, facts: frozenset[Pending]) -> bool:
+        """Whether what waits for a copy is an array of NumPy around it: to go through that reads its elements."""
+        if isinstance(node, ast.Call) and called_name(node) == "numpy":
+            return True
+        path = path_of(node)
+        return path is not None and any(each.is_array and _is_part(path, each.place) for each in facts)
+
     def _evaluated(self, node: ast.AST, facts: frozenset[Pending]) -> frozenset[Pending]:
         match node:
             case ast.Call():
@@ -92,6 +109,8 @@ class _HostCopies(Flow[Pending]):
                 self._read([value], value, facts)
             case ast.If(test=value) | ast.While(test=value):
                 self._read([value], node, facts)
+            case ast.Subscript(slice=index) if facts and _is_mask(self.facts, index):
+                return frozenset()  # waits for the device: how much is left is known there
         return facts
 
     def _called(self, call: ast.Call, facts: frozenset[Pending]) -> frozenset[Pending]:
@@ -103,7 +122,7 @@ class _HostCopies(Flow[Pending]):
         if pending and name in _READS and receiver is not None:
             self._report(pending, call)
             return facts
-        if name in _BLOCKING or (name in ("to", "copy_") and _is_blocking_host_copy(self.facts, call)):
+        if name in (*_BLOCKING, *_COUNTS) or (name in ("to", "copy_") and _is_blocking_host_copy(self.facts, call)):
             return frozenset()  # waits for the stream, and so for what was queued before
         dotted = self.facts.resolve(call.func)
         joins = dotted.startswith("torch.") and name in _JOINS
@@ -113,11 +132,23 @@ class _HostCopies(Flow[Pending]):
                 given += each.elts if isinstance(each, ast.List | ast.Tuple) else [each]
             self._read(given, call, facts)
             return facts
+        if name in _PUTS_IN and receiver is not None and call.args:
+            return self._put_in(call, path_of(receiver), facts)
         if name == "copy_" and _is_copy_into_host(self.facts, call) and (place := path_of(receiver)) is not None:
             return facts | {Pending(place, call)}
         found = self.facts.definition(call.func)
         if found is not None and found.scope.is_function and self.facts.done_by(found).synchronises:
             return frozenset()
+        return facts
+
+    def _put_in(self, call: ast.Call, place: str | None, facts: frozenset[Pending]) -> frozenset[Pending]:
+        """After `outputs.append(x.to("cpu", non_blocking=True))`; `numbers.extend(array)` reads an array."""
+        given = call.args[-1]
+        copies = self._pending(given, facts)
+        if called_name(call) == "extend" and self._is_array(given, facts):
+            self._report(copies, call)
+        elif place is not None:
+            facts |= {Pending(place, copy) for copy in copies}
         return facts
 
     def _read(self, nodes: list[ast.expr], at: ast.AST, facts: frozenset[Pending]) -> None:
@@ -168,7 +199,7 @@ def _is_host_copy(facts: FileFacts, call: ast.Call) -> bool:
     """Whether it is `x.to("cpu", non_blocking=True)`, of what is not on the host already."""
     if not is_true(keyword(call, "non_blocking")) or not isinstance(call.func, ast.Attribute):
         return False
-    if _is_given(facts, call.func.value):
+    if _is_given(facts, call.func.value) and not _synchronises(facts, call):
         return False
     if call.func.attr == "cpu":
         return facts.kind_of(call.func.value).device != "cpu"
@@ -191,6 +222,26 @@ def _is_given(facts: FileFacts, node: ast.expr) -> bool:
     bound = facts.bindings(inner) if isinstance(inner, ast.Name) else []
     before = [each for each in bound if getattr(each.node, "lineno", 0) < inner.lineno or each.how == "parameter"]
     return bool(before) and all(each.how in ("parameter", "element") for each in before)
+
+
+def _synchronises(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether the function around waits for a device further down: what it was given is on that, as it seems."""
+    waits = (each for each in facts.scope_of(call).nodes(ast.Call) if called_name(each) == "synchronize")
+    return any(each.lineno > call.lineno for each in waits)
+
+
+def _is_mask(facts: FileFacts, index: ast.expr) -> bool:
+    """Whether an index is one of booleans: `x[x > 0]`, `x[~done]`, `x[mask]`."""
+    match index:
+        case ast.Compare() | ast.UnaryOp(op=ast.Invert()) | ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
+            return True
+        case ast.Call():
+            return called_name(index) == "bool"
+        case ast.Name(id=name):
+            bound = [each.value for each in facts.bindings(index) if each.value is not None]
+            is_made = any(not isinstance(each, ast.Name) and _is_mask(facts, each) for each in bound)
+            return is_made or _MASK.search(name.lower()) is not None
+    return False
 
 
 def _is_cpu(facts: FileFacts, node: ast.expr | None) -> bool:
