@@ -30,6 +30,7 @@ from .values.kinds import Kind
 from .weights.kept import Kept
 
 if TYPE_CHECKING:
+    from .losses.shown_tensors import Given
     from .weights.keepers import KeptParameter
     from .weights.loads import Load
     from .weights.state_flow import KeptStates
@@ -63,6 +64,7 @@ class FileFacts:
         self.losses: dict[Scope, Losses] = {}
         self.differentiated: dict[Scope, frozenset[str]] = {}
         self.returned: dict[ast.AST, Returned] = {}
+        self.given_tensors: frozenset[Given] | None = None
         self.done_here: dict[ast.AST, tuple[Doings, tuple[Definition, ...]]] = {}
         self.done: dict[tuple[ast.AST, int], Doings] = {}
         self.classes_of_parameters: dict[tuple[ast.arg, int], Definition | None] = {}

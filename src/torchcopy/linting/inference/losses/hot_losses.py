@@ -16,11 +16,12 @@ from ..scopes import Scope
 from ..summaries import Definition, bases_of, find_method, is_decorated_to, matched_arguments
 from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
-from .loss_names import calls_model, is_one_loss, mentions_loss
+from .loss_names import calls_model, is_one_loss, is_surely_loss, mentions_loss
 from .loss_places import place_of
 from .loss_sources import BACKWARDS, is_loss_of_torch
 from .loss_summands import is_detached, is_summand, may_hang
 from .loss_values import ANY, Part, Value
+from .shown_tensors import is_shown
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -162,6 +163,7 @@ def _made_beside(losses: Losses, values: set[Value], hot: set[Value], fresh: set
             (mentions_loss(each.name) and returns_loss(losses.facts, each.source, each.part, depth))
             or _is_of_forward(losses.facts, each.source, each.name)
             or _returns_summand(losses.facts, each.source, each.part, parts, depth)
+            or (is_surely_loss(each.name) and _giving(losses.facts, each.source) is None and is_shown(losses, each))
         )
     }
 
