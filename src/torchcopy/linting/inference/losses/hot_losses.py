@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from ..scopes import Scope
 from ..summaries import Definition, bases_of, find_method, is_decorated_to, matched_arguments
 from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
-from .loss_names import calls_model, is_one_loss, is_surely_loss, mentions_loss
+from .loss_names import calls_loss, calls_model, is_one_loss, is_summand_by_name, is_surely_loss, mentions_loss
 from .loss_places import place_of
 from .loss_sources import BACKWARDS, is_loss_of_torch
 from .loss_summands import is_detached, is_summand, may_hang
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _DIFFERENTIATES = ("backward(", "grad(")
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
+_GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|grad_enabled|requires_grad|enable_grad|volatile")
 _DETACHING = ("float", "item", "detach", "tolist", "numpy")  # what a decorator does to a result
 
 
@@ -57,18 +59,51 @@ def differentiated_outputs(losses: Losses) -> set[Value]:
 
 
 def _computed_beside(losses: Losses) -> set[Value]:
-    """Losses of PyTorch that are computed beside the one that is differentiated, from what the same model gave."""
+    """Losses of PyTorch that are computed beside the one that is differentiated, from what the same model gave.
+
+    So are errors that are computed by arithmetic: `mae = (out - y).abs().mean()`.
+    """
     outputs = differentiated_outputs(losses)
-    if any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls):
+    if not outputs or any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls):
         return set()  # the graph is for another one
-    return {
+    given = {
         each
         for each, of in losses.outputs.items()
-        if of & outputs
-        and isinstance(each.source, ast.Call)
-        and is_loss_of_torch(losses.facts, each.source)
-        and not losses.facts.is_without_graph(each.source)
+        if of & outputs and isinstance(each.source, ast.Call) and is_loss_of_torch(losses.facts, each.source)
     }
+    given |= {
+        each
+        for each in _all_values(losses)
+        if isinstance(each.source, ast.BinOp | ast.Call)
+        and not each.part
+        and is_summand_by_name(each.name)
+        and losses.parts_of([each]) & outputs
+    }
+    return {each for each in given if each.source is not None and not losses.facts.is_without_graph(each.source)}
+
+
+def _computed_alike(losses: Losses) -> set[Value]:
+    """Losses of a validation in the function that also trains, and that switches no gradients off anywhere.
+
+    They are computed as those are that it differentiates, so that they have their graph too.
+    """
+    sources = (each.source for each in losses.backwards)
+    differentiated = {path for one in sources if isinstance(one, ast.Call) and (path := path_of(one.func))}
+    function = losses.scope.node
+    if not differentiated or isinstance(function, ast.Module):
+        return set()
+    found = {
+        each
+        for each in _all_values(losses)
+        if isinstance(each.source, ast.Call)
+        and not each.part
+        and path_of(each.source.func) in differentiated
+        and each not in losses.backwards
+        and is_surely_loss(each.name)
+        and calls_loss(each.source)
+    }
+    is_switched = bool(found) and _GRADIENTS_OFF.search(losses.facts.source.segment(function)) is not None
+    return set() if is_switched else found
 
 
 def _work_out(losses: Losses, depth: int) -> set[Value]:
@@ -79,7 +114,7 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
             if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.part, depth + 1):
                 hot.add(each)
         hot |= _differentiated_by_methods(losses, depth + 1)
-    hot |= _computed_beside(losses)
+    hot |= _computed_beside(losses) | _computed_alike(losses)
     values = {*_all_values(losses)}
     made_from: dict[Value, list[Value]] = {}
     for made, of in losses.derived.items():
@@ -267,6 +302,8 @@ def returns_hot(facts: FileFacts, call: ast.Call, part: Part, depth: int = 1) ->
         return False
     if is_decorated_to(found, *_DETACHING) or not may_differentiate(found):
         return False
+    if facts.is_without_graph(call):
+        return False  # of one that trains and validates, this is a validation
     losses = losses_of(found.facts, found.scope)
     if not losses.may_have_hot:
         return False

@@ -69,7 +69,9 @@ class LossBindings(LossSources):
         if isinstance(target, ast.Attribute) and is_property(self.facts, target):
             return self.rebind(place, None, facts)
         if part:
-            return self.rebind(place, Value(place, at, value, part), facts)
+            made = Value(place, at, value, part)
+            self.note_outputs(made, value, facts)
+            return self.rebind(place, made, facts)
         for way in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
             self._added(target, place, way, at, facts)
         made = self.part_of_call(place, at, value, facts) or Value(place, at, value)
