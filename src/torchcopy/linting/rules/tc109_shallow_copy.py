@@ -31,6 +31,7 @@ NEEDS = (
     "target",
     "teacher",
     "best_",
+    *(f"= {own}{word}_" for own in ("", "self.") for word in ("old", "prev", "previous", "past", "frozen")),
     "parameters(",
     ".append(model",
     ".append(net",
@@ -39,6 +40,9 @@ NEEDS = (
 )
 
 _KEPT_MODULE = re.compile(r"(^|_)(best|old|prev|previous|initial|backup|snapshot)(_|$)")
+_OLDER_MODULE = re.compile(
+    r"(^|_)(old|prev|previous|past|former|backup|snapshot|teacher|frozen|ref|reference)(_|$)"
+)
 _TARGET = re.compile(r"(^|_)target(_|$)|^target|_target$|_tgt$")
 _SHARED_WITH = re.compile(r"source|src")  # an encoder for both
 _TEACHER, _STUDENT = re.compile(r"teacher"), re.compile(r"student")
@@ -220,6 +224,13 @@ def _shared(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
         if not _KEPT_MODULE.search(_last_name(module)) and is_module(facts, value, module):
             return Shared(place, module, value, f"a second name of `{module}`", is_name=True)
         return None
+    older = path_of(value)
+    if older is not None and _OLDER_MODULE.search(_last_name(older)) and not _OLDER_MODULE.search(name):
+        if is_module(facts, value, older) and _gives_parameters(
+            facts, place
+        ):  # `net = old_net`, then trained as `net`
+            return Shared(older, place, value, f"a second name of `{place}`", is_name=True)
+        return None
     if not NAMES_OF_SNAPSHOTS.search(name):
         return None
     owner = _listed_parameters(value)
@@ -228,6 +239,11 @@ def _shared(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
     inside = [each.attr for each in ast.walk(value) if isinstance(each, ast.Attribute)]
     is_handle = not {"data", "detach"} & {*inside}
     return Shared(place, owner, value, f"the parameters of `{owner}` themselves", is_handle=is_handle)
+
+
+def _gives_parameters(facts: FileFacts, place: str) -> bool:
+    """Whether the parameters of a place are asked for in the file, as an optimizer needs them."""
+    return any(module_of_parameters(each) == place for each in facts.calls_by_name.get("parameters", ()))
 
 
 def _listed_parameters(node: ast.expr) -> str | None:

@@ -278,10 +278,11 @@ def _is_used_outside(facts: FileFacts, keeper: Scope, state: State, outer: Scope
     if not is_seen or not is_in(use.place, state.place):
         return False
     if not use.is_with_module:  # saved or returned, as the best of all
-        is_sibling = user is not outer and outer is not facts.module
-        if any(called_name(each) == user.name for each in keeper.nodes(ast.Call)):
+        is_sibling = user is not outer and (outer is not facts.module or state.is_trained)
+        callers = {facts.scope_of(each) for each in facts.calls_by_name.get(user.name, ())}
+        if keeper in callers and not (state.is_trained and len(callers) > 1):
             return False  # at once
-        return is_sibling and "best" in use.place and _is_in_the_midst(facts, state)
+        return is_sibling and "best" in use.place.lower() and _is_in_the_midst(facts, state)
     return _is_same_module(facts, state, use, keeper) and any(
         each in facts.source.text for each in SIGNS_OF_TRAINING
     )

@@ -94,6 +94,21 @@ def is_at_times(facts: FileFacts, node: ast.AST, later: ast.AST) -> bool:
     return False
 
 
+def is_kept_as_better(facts: FileFacts, node: ast.AST) -> bool:
+    """Whether a node runs where a figure is better than all before, and takes their place: `if loss < lowest`."""
+    for at in facts.above(node):
+        test = at.test if isinstance(at, ast.If) else None
+        tests = test.values if isinstance(test, ast.BoolOp) else [test]
+        for each in tests:
+            match each:
+                case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()], comparators=[right]):
+                    sides = {path_of(left), path_of(right)} - {None}
+                    stored = (one for one in ast.walk(at) if isinstance(one, ast.Assign))
+                    if len(sides) == 2 and any({path_of(s.targets[0]), path_of(s.value)} == sides for s in stored):
+                        return True
+    return False
+
+
 def is_other_branch(facts: FileFacts, one: ast.AST, other: ast.AST) -> bool:
     """Whether two nodes are in different branches of one `if`, so that only one of them runs."""
     below: dict[ast.AST, ast.AST] = {}
