@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from .weights.loads import Load
     from .weights.state_flow import KeptStates
 
+_SWITCHES_GRAPHS = re.compile(r"grad_enabled|requires_grad|volatile|__enter__|enter_context")
 _NO_GRAPH = ("no_grad", "inference_mode")
 _MOST_BINDINGS = 50  # of a name whose last one is wanted
 
@@ -192,6 +194,12 @@ class FileFacts:
                 return True
             scope = scope.parent
         return False
+
+    def may_switch_graphs(self, scope: Scope) -> bool:
+        """Whether a function may switch gradients off by a statement, so that no block tells where that is."""
+        if isinstance(scope.node, ast.Module):
+            return _SWITCHES_GRAPHS.search(self.source.text) is not None
+        return _SWITCHES_GRAPHS.search(self.source.segment(scope.node)) is not None
 
     def _stops_graph(self, node: ast.expr) -> bool:
         call = node.func if isinstance(node, ast.Call) else node

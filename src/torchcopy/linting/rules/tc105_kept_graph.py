@@ -22,6 +22,7 @@ from ..inference.losses.loss_flow import losses_of
 from ..inference.losses.loss_keepers import kept_by_call
 from ..inference.losses.loss_terms import terms
 from ..inference.losses.loss_values import ANY, KeptValue, Part, Value
+from ..inference.losses.validations import is_kept_by_validation
 from ..inference.nodes import called_name, path_of
 from ..inference.objects import class_of
 from ..inference.scopes import Scope
@@ -60,7 +61,10 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope, hot)):
             is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
             is_output = not is_hot and kept.values <= outputs and is_leak_of_output(facts, scope, losses, kept)
-            if kept.statement not in reported and (is_output or (is_hot and is_leak(facts, scope, losses, kept))):
+            is_told = is_output or (is_hot and is_leak(facts, scope, losses, kept))
+            if not hot:
+                is_told = is_kept_by_validation(facts, losses, kept)
+            if kept.statement not in reported and is_told:
                 reported.add(kept.statement)
                 is_whole = bool(holders(kept.values, hot)) or any(_has_entries(facts, each) for each in kept.values)
                 is_whole = is_whole or _is_dict(facts, kept.node)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,15 @@ from ..scopes import Scope
 from ..summaries import Definition, bases_of, find_method, is_decorated_to, matched_arguments
 from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
-from .loss_names import calls_loss, calls_model, is_one_loss, is_summand_by_name, is_surely_loss, mentions_loss
+from .loss_names import (
+    calls_loss,
+    calls_model,
+    is_loss_of_part,
+    is_one_loss,
+    is_summand_by_name,
+    is_surely_loss,
+    mentions_loss,
+)
 from .loss_places import place_of
 from .loss_sources import BACKWARDS, is_loss_of_torch
 from .loss_summands import is_detached, is_summand, may_hang
@@ -30,7 +37,6 @@ if TYPE_CHECKING:
 _DIFFERENTIATES = ("backward(", "grad(")
 _DEEPEST = 3  # calls of calls
 _SUMS = ("sum", "stack", "fsum")
-_GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|grad_enabled|requires_grad|enable_grad|volatile")
 _DETACHING = ("float", "item", "detach", "tolist", "numpy")  # what a decorator does to a result
 
 
@@ -89,9 +95,6 @@ def _computed_alike(losses: Losses) -> set[Value]:
     """
     sources = (each.source for each in losses.backwards)
     differentiated = {path for one in sources if isinstance(one, ast.Call) and (path := path_of(one.func))}
-    function = losses.scope.node
-    if not differentiated or isinstance(function, ast.Module):
-        return set()
     found = {
         each
         for each in _all_values(losses)
@@ -101,9 +104,9 @@ def _computed_alike(losses: Losses) -> set[Value]:
         and each not in losses.backwards
         and is_surely_loss(each.name)
         and calls_loss(each.source)
+        and not losses.facts.is_without_graph(each.source)
     }
-    is_switched = bool(found) and _GRADIENTS_OFF.search(losses.facts.source.segment(function)) is not None
-    return set() if is_switched else found
+    return set() if not found or losses.facts.may_switch_graphs(losses.scope) else found
 
 
 def _work_out(losses: Losses, depth: int) -> set[Value]:
@@ -196,7 +199,7 @@ def _made_beside(losses: Losses, values: set[Value], hot: set[Value], fresh: set
         and (parts := differentiated.get(each.source))
         and (
             (mentions_loss(each.name) and returns_loss(losses.facts, each.source, each.part, depth))
-            or _is_of_forward(losses.facts, each.source, each.name)
+            or _is_of_forward(losses.facts, each.source, each)
             or _returns_summand(losses.facts, each.source, each.part, parts, depth)
             or (is_surely_loss(each.name) and _giving(losses.facts, each.source) is None and is_shown(losses, each))
         )
@@ -230,9 +233,12 @@ def _renamed(losses: Losses, value: Value) -> set[Value]:
     return losses.parts.get(value, set()) if path_of(value.source) is not None else set()
 
 
-def _is_of_forward(facts: FileFacts, call: ast.Call, place: str) -> bool:
+def _is_of_forward(facts: FileFacts, call: ast.Call, value: Value) -> bool:
     """Whether a part of what a model gave is a loss as well, and by its name no number for a report."""
-    if facts.definition(call.func) is not None or not is_one_loss(place):
+    is_attribute = value.place.endswith(f".{value.name}")
+    if not (is_one_loss(value.name) or (is_attribute and is_loss_of_part(value.name))):
+        return False
+    if facts.definition(call.func) is not None:
         return False
     if class_of(facts, call.func) is not None:
         return False  # its `forward` is asked

@@ -12,11 +12,14 @@ _WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha
 _IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
     r"^((?!item|log|dict|stat|val|num|count|acc|total|running)[a-z0-9]+_)*(loss|kl|kld|kl_div|nll|elbo)$|^l_[a-z0-9]+$"
 )
+_IS_LOSS_OF = re.compile(  # `out.loss_recon`; of a dict it may as well be a number
+    r"^loss_(?!items?$|logs?$|dict$|stats?$|val|num|count|acc|total|info|str|name|fn|func|scale|w|coef|of$)[a-z0-9]+$"
+)
 _SURELY = re.compile(r"loss|(^|_)(kl|kld|nll|elbo)")
 _SUMMANDS = re.compile(  # by whole words: what is added up to a loss, under a name that says no more
     r"(^|_)(mse|mae|bce|ce|l[12]|err|error|rec|recon|reconstruction|dice|adv|gp|tv|huber|hinge|triplet|ssim)(_|$)|^l_|^err"
 )
-_GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_func|_function)?\d?$|^crit$")
+_GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_func|_fnc|_function)?\d?$|^crit$")
 _MODELS = re.compile(
     r"(^|_)(model|net|network|module|vae|autoencoder|nn|mlp|[cgr]nn|gcn|lstm|gru|u_?net|resnet|bert|transformer|"
     r"encoder|decoder|generator|discriminator|critic|actor|classifier|backbone)\d?$|net$"
@@ -41,6 +44,11 @@ def is_surely_loss(place: str) -> bool:
 def is_one_loss(name: str) -> bool:
     """Whether a name is that of one loss, by whole words, and not of a number for a report."""
     return _IS_LOSS.search(name.lower()) is not None
+
+
+def is_loss_of_part(name: str) -> bool:
+    """Whether an attribute is named as the loss of a part of something: `out.loss_recon`."""
+    return _IS_LOSS_OF.search(name.lower()) is not None
 
 
 def is_summand_by_name(name: str) -> bool:
