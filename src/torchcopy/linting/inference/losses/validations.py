@@ -48,7 +48,7 @@ def _evaluates(scope: Scope) -> bool:
 
 
 def _runs_with_gradients(facts: FileFacts, scope: Scope) -> bool:
-    """Whether a function of the file that trains calls another one, which switches no gradients off, for a figure."""
+    """Whether a function that trains calls another one for a figure, and neither switches gradients off."""
     if facts.may_switch_graphs(scope) or "set_grad_enabled(" in facts.source.text:
         return False
     if differentiated_parts(facts, scope):
