@@ -64,7 +64,8 @@ compares, or leaves in an object: `stopper.update(loss, model.state_dict())`. So
 caller keeps what they yield, and calls made before: `undo = partial(model.load_state_dict, state)`. Dicts and
 lists of parameters, `{n: p.data for n, p in model.named_parameters()}` or entry by entry, are states too, where a
 loop puts them back or compares them. States of several rounds in one list or dict are one and the same. A state
-that a thread saves changes while it writes.
+that a thread saves changes while it writes. A `final` or `last` state is told where the model gets another one
+before it is saved or returned.
 
 Left alone: states that are loaded or saved at once, that go into another model, or whose entries the program
 writes on purpose; parameters that get other tensors (`p.data = …`), not other values; a model that is on a GPU

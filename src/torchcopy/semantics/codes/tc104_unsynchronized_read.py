@@ -57,10 +57,12 @@ A read of a copy made with `non_blocking=True` to the host: `tolist`, `item`, a 
 NumPy computes. Between copy and read there is no `synchronize`, no event and no stream that is waited for,
 neither there nor in a function of the project that is called.
 
-It is the read that is reported. `numpy()` and `list()` alone read nothing.
+It is the read that is reported. `numpy()` and `list()` alone read nothing; to go through an array reads it. A list
+that a loop fills with such copies is followed to where it is joined: the last of them may be late.
 
-Left alone: a tensor that is just a parameter of the function, or an entry of one: it may lie on the host already.
-A wait under `if device.type == "cuda"` is one.""",
+Left alone: a tensor that is just a parameter of the function, or an entry of one, since it may lie on the host
+already, unless the function synchronises further down. A wait under `if device.type == "cuda"` is one; so are an
+index of booleans, `nonzero`, `unique` and the like in between, which need to know how much is left.""",
         before="""\
 host = scores.to("cpu", non_blocking=True)
 ranked = host.tolist()

@@ -58,7 +58,11 @@ alone, beside other losses, in a dict or in an object; lists of losses that were
 that is given to `optimizer.step`. A meter or callback of the project that is given it and keeps it or adds it up,
 and a function that puts it into a dict or list of its caller, are followed. What Lightning's `training_step`
 returns is differentiated too. So is told what a model gave, listed in the round in which `backward()` has gone
-through the loss that was computed from it: `out` of `criterion(out, y)`.
+through the loss that was computed from it: `out` of `criterion(out, y)`; and an error that is computed beside the
+loss from the same outputs, `mae = (out - y).abs().mean()`. Of what an unknown function gives beside the loss,
+`loss, kl_loss = step(x)`, the parts named as losses are told where some line of the file asks them for their
+number: `kl_loss.item()`. Losses of a validation are told where gradients are on: in the function that trains, or in
+one that it calls, without `no_grad` around either.
 
 Left alone: `loss.item()`, `loss.detach()`, `float(loss)`; what `backward()` is called on later; sums under
 `no_grad`, and those that each round detaches; a `deque` of at most twenty, a list cut to its last entries or

@@ -56,7 +56,8 @@ assert not torch.equal(policy.weight, before)
 it was to be kept and the model is trained before it is read. A shallow copy in an attribute, and a target network
 or teacher that is evaluated or loaded, are told wherever the training is; so is a moving average of parameters
 that begins as those parameters, and is updated in place: there an unsafe fix writes `.clone()`. Told, too, is a
-model that rounds of a training put into a list or dict as it is, if that is read when they are over. TC101 tells of
+model that rounds of a training put into a list or dict as it is, if that is read when they are over; and an older
+model under whose second name the training goes on, `net = old_net`, if it is read after that. TC101 tells of
 parameters under other names and in attributes, where they are put back or compared.
 
 Left alone: shallow copies that are for reading; lists of parameters that are trained, clipped or counted; what
