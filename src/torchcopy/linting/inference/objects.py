@@ -28,6 +28,8 @@ def class_of(facts: FileFacts, node: ast.expr | None, depth: int = 0) -> Definit
         return None
     node = strip_calls(node, *GIVES_ITSELF)[0]
     match node:
+        case ast.Call(func=ast.Attribute(attr="setdefault"), args=[_, default]):
+            return class_of(facts, default, depth + 1)
         case ast.Call(func=ast.Attribute() as func) if not facts.resolve(func):
             return None  # a method that makes objects: `maker.make()`
         case ast.Call(func=func):

@@ -106,9 +106,8 @@ def _of_object(facts: FileFacts, node: ast.Attribute) -> Definition | None:
     """A method of an object of one class of the project."""
     from .objects import class_of  # which itself asks for definitions
 
-    found = (
-        class_of(facts, node.value) if isinstance(node.value, ast.Name | ast.Attribute | ast.Subscript) else None
-    )
+    is_object = isinstance(node.value, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+    found = class_of(facts, node.value) if is_object else None
     return None if found is None else find_method(found.facts, found.scope, node.attr)
 
 

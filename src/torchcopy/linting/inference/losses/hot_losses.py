@@ -352,12 +352,15 @@ def _lists(losses: Losses, value: Value, hot: set[Value]) -> bool:
 
 
 def called_function(facts: FileFacts, call: ast.Call) -> Definition | None:
-    """The function that gives what a call gives: of `optimizer.step(closure)` the closure."""
+    """The function that gives what a call gives: of `optimizer.step(closure)` the closure; a module's `forward`."""
     if called_name(call) == "step" and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
         closure = facts.definition(call.args[0])
         if closure is not None and closure.scope.is_function and not closure.scope.parameters:
             return closure
-    return facts.definition(call.func)
+    found = facts.definition(call.func)
+    if found is None and (owner := class_of(facts, call.func)) is not None:
+        return find_method(owner.facts, owner.scope, "forward")
+    return found
 
 
 def returns_loss(facts: FileFacts, call: ast.Call, part: Part, depth: int) -> bool:
@@ -373,8 +376,6 @@ def returns_loss(facts: FileFacts, call: ast.Call, part: Part, depth: int) -> bo
 
 
 def _giving(facts: FileFacts, call: ast.Call) -> Definition | None:
-    """The function of the project whose result a call gives: of a module its `forward`."""
-    found = facts.definition(call.func)
-    if found is None and (owner := class_of(facts, call.func)) is not None:
-        found = find_method(owner.facts, owner.scope, "forward")
+    """The function of the project whose result a call gives, if it is written out."""
+    found = called_function(facts, call)
     return found if found is not None and found.scope.is_function and found.scope.body else None

@@ -216,6 +216,12 @@ class LossSources(Flow[Value]):
             found |= {each for each in facts if (path_of(each.source) or "").startswith(f"{name}[")}
             key = container_of(self.facts, term.slice)
             is_of_all = path_of(method_call(key, "keys") or key) == name
+            found |= {
+                Value("", each.source, each.source, (*each.part, one))
+                for each in (facts if not found and not is_of_all else ())
+                if each.place == name and isinstance(each.source, ast.Call)
+                for one in _written_keys(self.facts, key)
+            }
         else:
             is_of_all = name is not None and isinstance(term, ast.Name)
         if not found:
@@ -265,6 +271,21 @@ class LossSources(Flow[Value]):
     def is_differentiated(self, place: str) -> bool:
         """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
         return place in differentiated_attributes(self.facts, self.scope)
+
+
+def _written_keys(facts: FileFacts, container: ast.expr | None) -> list[str]:
+    """The texts that a loop goes through, where they are written: `("ce", "kl")`, or a dict with such keys."""
+    bound = facts.bindings(container) if isinstance(container, ast.Name) else []
+    written = bound[0].value if len(bound) == 1 else container
+    match written:
+        case ast.List(elts=keys) | ast.Tuple(elts=keys):
+            pass
+        case ast.Dict(keys=keys):
+            pass
+        case _:
+            return []
+    texts = [each.value for each in keys if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return texts if len(texts) == len(keys) <= _MOST_GIVEN else []
 
 
 def _in_pairs(facts: FileFacts, name: ast.Name) -> Iterator[ast.expr]:

@@ -275,10 +275,11 @@ def _is_used_outside(facts: FileFacts, keeper: Scope, state: State, outer: Scope
     """Whether the function around, or one that sees a name of the file, reads the state that is left there."""
     name = root_name(use.place)
     is_seen = user is outer or (outer in _around(user) and name not in user.bindings)
-    if not is_seen or not is_in(use.place, state.place):
+    is_whole = not use.is_with_module and is_in(state.place, use.place)  # the dict that it is in
+    if not is_seen or not (is_whole or is_in(use.place, state.place)):
         return False
     if not use.is_with_module:  # saved or returned, as the best of all
-        is_sibling = user is not outer and (outer is not facts.module or state.is_trained)
+        is_sibling = state.is_trained or (user is not outer and outer is not facts.module)
         callers = {facts.scope_of(each) for each in facts.calls_by_name.get(user.name, ())}
         if keeper in callers and not (state.is_trained and len(callers) > 1):
             return False  # at once

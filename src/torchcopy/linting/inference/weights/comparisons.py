@@ -25,6 +25,8 @@ _READS_NO_VALUE = frozenset(
     "layout stride storage untyped_storage is_shared is_leaf is_cuda is_contiguous is_floating_point get_device "
     "requires_grad grad grad_fn names name _version".split()
 )
+TAKES_VALUES = ("state_dict", "named_parameters", "parameters")
+"""What gives the newer values of a module, to be compared with older ones."""
 _KEYS_OF_DICT = ("list", "sorted", "tuple", "frozenset", "iter", "next", "enumerate")
 _MOST_ARGUMENTS = 4
 _MOST_NODES = 40  # of a side: what has more is no comparison of two entries

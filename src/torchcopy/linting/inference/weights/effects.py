@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..nodes import called_name, gone_through, path_of, strip_calls, walk
 from ..scopes import Scope
 from ..summaries import Definition
+from .comparisons import TAKES_VALUES
 from .keepers import always_runs
 from .places import as_the_caller_writes, given_places, is_in, is_same_object
 from .returned_states import is_copy, told_by
@@ -132,4 +133,4 @@ def _flow_of(found: Definition) -> KeptStates:
 
 
 def _takes_a_state(function: Scope) -> bool:
-    return any(called_name(each) == "state_dict" for each in function.nodes(ast.Call))
+    return any(called_name(each) in TAKES_VALUES for each in function.nodes(ast.Call))

@@ -236,7 +236,8 @@ class KeptStates(PlacedStates):
         facts = self._kept_by_object(call, self._left_by_function(call, facts) if self.into_calls else facts)
         for place, module in compared_by(self.facts, call) if facts and self.into_calls else ():
             for state in facts:
-                if state.place and is_in(state.place, place) and state.is_trained and state.kept.module == module:
+                is_it = bool(state.place) and (is_in(state.place, place) or is_in(place, state.place))
+                if is_it and state.is_trained and state.kept.module == module:
                     self._report(state, call, "compared")
         called = path_of(call.func)
         for state in facts:

@@ -13,7 +13,7 @@ from ..flow import Flow
 from ..nodes import LEAVES, Loop, arguments, called_name, keyword, method_call, path_of, root_name, strip_calls
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF
-from .comparisons import origins
+from .comparisons import TAKES_VALUES, origins
 from .kept import Kept
 from .loads import behind_copies, result_places
 from .module_paths import module_path
@@ -64,7 +64,7 @@ class StateUses(Flow[State]):
     @functools.cached_property
     def _may_compare(self) -> bool:
         """Whether what another function kept may be compared with a newer state here."""
-        takes = any(called_name(each) == "state_dict" for each in self.scope.nodes(ast.Call))
+        takes = any(called_name(each) in TAKES_VALUES for each in self.scope.nodes(ast.Call))
         return bool(self.scope.self_name) or (takes and bool(self.scope.parameters))
 
     def _loaded(self, call: ast.Call, receiver: ast.expr | None, facts: frozenset[State]) -> frozenset[State]:
@@ -187,6 +187,8 @@ class StateUses(Flow[State]):
         written = self.facts.last_value(value) if isinstance(value, ast.Name) else value
         if isinstance(value, ast.Tuple | ast.List):
             shown = list(value.elts)
+        elif isinstance(value, ast.Call) and called_name(value)[:1].isupper():
+            shown = arguments(value)  # `return Result(best=best)`
         elif isinstance(written, ast.Dict):
             shown = [value, *written.values] if written is not value else list(written.values)
         for each in shown:
@@ -197,7 +199,8 @@ class StateUses(Flow[State]):
             for state in facts:
                 if state.place and state.is_trained and any(one and is_in(state.place, one) for one in places):
                     self._report(state, at, role)
-            if path.partition(".")[2] or path not in self.scope.bindings:
+            is_seen_inside = any(each.is_function for each in self.scope.inner)  # by functions that may fill it
+            if path.partition(".")[2] or path not in self.scope.bindings or is_seen_inside:
                 self.unknown_uses.append(Use(self.facts.source.path, path, at, "", role=role))
 
     def _report(self, state: State, at: ast.AST, role: str) -> None:
