@@ -23,7 +23,7 @@ from ..project import Project
 from ..source import Source
 from .frameworks import is_of_another_framework, is_of_torch
 from .losses.loss_flow import Losses
-from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop, called_name
+from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop, called_name, path_of
 from .scopes import Binding, Scope
 from .summaries import Definition, Doings, Returned, done_by, find_definition, returned_by
 from .values import expressions
@@ -31,12 +31,19 @@ from .values.kinds import Kind
 from .weights.kept import Kept
 
 if TYPE_CHECKING:
-    from .losses.shown_tensors import Given
+    from .losses.shown_tensors import Asked
     from .weights.keepers import KeptParameter
     from .weights.loads import Load
     from .weights.state_flow import KeptStates
 
-_SWITCHES_GRAPHS = re.compile(r"grad_enabled|requires_grad|volatile|__enter__|enter_context")
+_SWITCHES_GRAPHS = re.compile(r"grad_enabled\(|volatile|__enter__|enter_context|pushTo|no_grad\(\)\.")
+_OPTIMIZERS = re.compile(r"optim|adam|sgd|rmsprop|lamb|lion|lbfgs|adagrad|adadelta|adafactor")
+_FREEZES = "requires_grad"
+_LEAVES_GRAPHS = frozenset(
+    "autocast enable_grad tqdm trange open device profile record_function Progress progress_bar timer Timer "
+    "detect_anomaly sdpa_kernel accumulate no_sync join".split()
+)
+"""Blocks that do not switch gradients off."""
 _NO_GRAPH = ("no_grad", "inference_mode")
 _MOST_BINDINGS = 50  # of a name whose last one is wanted
 
@@ -66,7 +73,7 @@ class FileFacts:
         self.losses: dict[Scope, Losses] = {}
         self.differentiated: dict[Scope, frozenset[str]] = {}
         self.returned: dict[ast.AST, Returned] = {}
-        self.given_tensors: frozenset[Given] | None = None
+        self.asked_parts: Asked | None = None
         self.done_here: dict[ast.AST, tuple[Doings, tuple[Definition, ...]]] = {}
         self.done: dict[tuple[ast.AST, int], Doings] = {}
         self.classes_of_parameters: dict[tuple[ast.arg, int], Definition | None] = {}
@@ -116,6 +123,18 @@ class FileFacts:
             for call in scope.nodes(ast.Call):
                 found.setdefault(called_name(call), []).append(call)
         return found
+
+    @functools.cached_property
+    def optimized(self) -> frozenset[str]:
+        """The places whose parameters the file gives to an optimizer: `net` of `SGD(net.parameters())`."""
+        return frozenset(
+            path
+            for call in self.calls_by_name.get("parameters", ())
+            if isinstance(call.func, ast.Attribute) and (path := path_of(call.func.value)) is not None
+            if any(
+                isinstance(at, ast.Call) and _OPTIMIZERS.search(called_name(at).lower()) for at in self.above(call)
+            )
+        )
 
     @functools.cached_property
     def methods_by_name(self) -> dict[str, list[Scope]]:
@@ -195,15 +214,33 @@ class FileFacts:
             scope = scope.parent
         return False
 
-    def may_switch_graphs(self, scope: Scope) -> bool:
-        """Whether a function may switch gradients off by a statement, so that no block tells where that is."""
-        if isinstance(scope.node, ast.Module):
-            return _SWITCHES_GRAPHS.search(self.source.text) is not None
-        return _SWITCHES_GRAPHS.search(self.source.segment(scope.node)) is not None
+    def is_surely_with_graph(self, node: ast.AST) -> bool:
+        """Whether gradients are on where a node runs, but for what a caller switches off.
+
+        No block that is not known, no decorator, and nothing in the file that switches them by a statement.
+        """
+        if self._may_switch_graphs or self.module is self.scope_of(node):
+            return False
+        for at in self.above(node):
+            if isinstance(at, ast.With | ast.AsyncWith) and not all(
+                _last_name(each.context_expr) in _LEAVES_GRAPHS for each in at.items
+            ):
+                return False
+        scope: Scope | None = self.scope_of(node)
+        while scope is not None and scope is not self.module:
+            if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef) and (
+                scope.node.decorator_list or _FREEZES in self.source.segment(scope.node)
+            ):
+                return False
+            scope = scope.parent
+        return True
+
+    @functools.cached_property
+    def _may_switch_graphs(self) -> bool:
+        return _SWITCHES_GRAPHS.search(self.source.text) is not None
 
     def _stops_graph(self, node: ast.expr) -> bool:
-        call = node.func if isinstance(node, ast.Call) else node
-        last = call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")
+        last = _last_name(node)
         if last == "set_grad_enabled" and isinstance(node, ast.Call):
             return bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value is False
         return last in _NO_GRAPH
@@ -357,3 +394,9 @@ class FileFacts:
     def is_module_class(self, node: ast.AST | None) -> bool:
         """Whether an expression is a class that derives from `torch.nn.Module`, in this or another file."""
         return expressions.is_module_class(self, node)
+
+
+def _last_name(node: ast.expr) -> str:
+    """What is called or named: `no_grad` of `torch.no_grad()`."""
+    called = node.func if isinstance(node, ast.Call) else node
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

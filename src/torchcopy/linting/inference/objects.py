@@ -66,9 +66,8 @@ def property_read(facts: FileFacts, node: ast.Attribute) -> Definition | None:
 
 def differentiates_itself(facts: FileFacts, node: ast.expr) -> bool:
     """Whether an expression is no tensor, but an object of a class of the project with a `backward` of its own."""
-    made = [each.value for each in facts.bindings(node)] if isinstance(node, ast.Name) else []
-    if len(made) > _MOST_BINDINGS:
-        return False
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    made = [each.value for each in bound[:_MOST_BINDINGS]]
     given = [each for each in (facts.definition(one.func) for one in made if isinstance(one, ast.Call)) if each]
     found = [class_of(facts, node)] if not any(each.scope.is_function for each in given) else []
     found += [

@@ -311,6 +311,11 @@ def done_by(found: Definition, depth: int = 0) -> Doings:
     return known[key]
 
 
+def takes_steps(found: Definition | None) -> bool:
+    """Whether it is a function of the project that takes an optimizer's step, itself or by calls."""
+    return found is not None and found.scope.is_function and done_by(found).steps
+
+
 def _done_here(found: Definition) -> tuple[Doings, tuple[Definition, ...]]:
     """What the lines of a function do by themselves, and which functions of the project they call."""
     facts, scope = found.facts, found.scope

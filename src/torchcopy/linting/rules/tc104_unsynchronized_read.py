@@ -16,10 +16,21 @@ from ..inference.scopes import Scope
 CODE = "TC104"
 NEEDS = ("non_blocking=True",)
 
-_WAITS = ("synchronize", "wait", "wait_stream", "wait_event", "barrier", "result", "join", "wait_until_finished")
+_WAITS = (
+    "synchronize",
+    "query",
+    "wait",
+    "wait_stream",
+    "wait_event",
+    "barrier",
+    "result",
+    "join",
+    "wait_until_finished",
+)
 _BLOCKING = ("item", "tolist", "cpu")
 _COUNTS = ("nonzero", "unique", "unique_consecutive", "masked_select", "argwhere")
 """Wait for the device, to know how large their result is."""
+_MOST_BINDINGS = 10  # of an index that may be a mask
 _PUTS_IN = ("append", "extend", "insert", "appendleft")
 _READS = frozenset(
     """
@@ -38,12 +49,15 @@ _MASK = re.compile(r"(^|_)mask(ed)?(_|$)")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pending:
-    """A place that holds a copy which may not have arrived, or a list of such, and the call that made it."""
+    """A place that holds a copy which may not have arrived, and the call that made it.
+
+    Attributes:
+        kind: `tensor`; `array`, which is read when something goes through it; or `list`, of such tensors or arrays.
+    """
 
     place: str
     copy: ast.Call
-    is_array: bool = False
-    """It is of NumPy: to go through it reads it."""
+    kind: str = "tensor"
 
 
 class _HostCopies(Flow[Pending]):
@@ -59,15 +73,18 @@ class _HostCopies(Flow[Pending]):
         """Waits and reads, in the order in which they are evaluated; then what is bound."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
             return facts
+        told = node.annotation if isinstance(node, ast.AnnAssign) else None
+        annotation = {*walk(told)} if told is not None else ()
         for each in reversed(list(walk(node))):
-            facts = self._evaluated(each, facts)
+            if each not in annotation:
+                facts = self._evaluated(each, facts)
         above = self.facts.parent(node)
         if facts and _waits_on_a_gpu(above, node):
             return frozenset()
-        if isinstance(above, ast.For) and above.iter is node and self._is_array(above.iter, facts):
-            self._read([above.iter], node, facts)
+        if isinstance(above, ast.For) and above.iter is node:
+            self._gone_through(above.iter, facts)
         made = [
-            (place, self._pending(value, facts), self._is_array(value, facts))
+            (place, self._pending(value, facts), self._kind(value, facts))
             for target, value in _bound(node)
             if (place := path_of(target)) is not None
         ]
@@ -75,12 +92,12 @@ class _HostCopies(Flow[Pending]):
             if isinstance(each, ast.Name | ast.Attribute | ast.Subscript) and type(each.ctx) is ast.Store:
                 place = path_of(each)
                 facts = frozenset(one for one in facts if one.place != place)
-        for place, copies, is_array in made:
-            facts |= {Pending(place, call, is_array) for call in copies}
+        for place, copies, kind in made:
+            facts |= {Pending(place, call, kind) for call in copies}
         return facts
 
-    def _pending(self, node: ast.expr, facts: frozenset[Pending]) -> frozenset[ast.Call]:
-        """The copies that a value may still wait for: it is one, or shares its memory."""
+    def _pending(self, node: ast.expr, facts: frozenset[Pending], *, but: str = "") -> frozenset[ast.Call]:
+        """The copies that a value may still wait for: it is one, or shares its memory; not if it is of a kind."""
         while (inner := _of_which_it_is_a_view(node)) is not None:
             node = inner
         if isinstance(node, ast.Call) and _is_host_copy(self.facts, node):
@@ -88,28 +105,44 @@ class _HostCopies(Flow[Pending]):
         if isinstance(node, ast.Subscript) and path_of(node) is None:
             node = node.value
         path = path_of(node)
-        return frozenset(each.copy for each in facts if path is not None and _is_part(path, each.place))
+        return frozenset(
+            each.copy
+            for each in facts
+            if path is not None and _is_part(path, each.place) and not (each.kind == but and path == each.place)
+        )
 
-    def _is_array(self, node: ast.expr, facts: frozenset[Pending]) -> bool:
-        """Whether what waits for a copy is an array of NumPy around it: to go through that reads its elements."""
-        if isinstance(node, ast.Call) and called_name(node) == "numpy":
-            return True
+    def _kind(self, node: ast.expr, facts: frozenset[Pending]) -> str:
+        """Whether what waits for a copy is an array of NumPy around it, a list of some, or the tensor."""
+        while (inner := _of_which_it_is_a_view(node)) is not None:
+            if isinstance(node, ast.Call) and called_name(node) == "numpy":
+                return "array"
+            node = inner
         path = path_of(node)
-        return path is not None and any(each.is_array and _is_part(path, each.place) for each in facts)
+        kinds = {each.kind for each in facts if path is not None and path == each.place}
+        return kinds.pop() if len(kinds) == 1 else "tensor"
+
+    def _gone_through(self, iterable: ast.expr, facts: frozenset[Pending]) -> None:
+        """What a loop or comprehension goes through: the elements of an array are read."""
+        if isinstance(iterable, ast.Call) and called_name(iterable) == "enumerate" and iterable.args:
+            iterable = iterable.args[0]
+        if self._kind(iterable, facts) == "array":
+            self._read([iterable], iterable, facts)
 
     def _evaluated(self, node: ast.AST, facts: frozenset[Pending]) -> frozenset[Pending]:
         match node:
             case ast.Call():
                 return self._called(node, facts)
             case ast.Compare(left=left, comparators=others, ops=ops) if not isinstance(ops[0], ast.Is | ast.IsNot):
-                self._read([left, *others], node, facts)
+                self._read([left, *others], node, facts, but="list")
             case ast.BinOp(left=left, right=right):
-                self._read([left, right], node, facts)
+                self._read([left, right], node, facts, but="list")
             case ast.FormattedValue(value=value):
                 self._read([value], value, facts)
             case ast.If(test=value) | ast.While(test=value):
-                self._read([value], node, facts)
-            case ast.Subscript(slice=index) if facts and _is_mask(self.facts, index):
+                self._read([value], node, facts, but="list")
+            case ast.comprehension(iter=iterable):
+                self._gone_through(iterable, facts)
+            case ast.Subscript(value=of, slice=index, ctx=ast.Load()) if facts and _is_mask(self.facts, of, index):
                 return frozenset()  # waits for the device: how much is left is known there
         return facts
 
@@ -118,11 +151,11 @@ class _HostCopies(Flow[Pending]):
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
         if name in _WAITS or "sync" in name.lower() or "wait" in name.lower():
             return frozenset()
-        pending = self._pending(receiver, facts) if receiver is not None else frozenset[ast.Call]()
+        pending = self._pending(receiver, facts, but="list") if receiver is not None else frozenset[ast.Call]()
         if pending and name in _READS and receiver is not None:
             self._report(pending, call)
             return facts
-        if name in (*_BLOCKING, *_COUNTS) or (name in ("to", "copy_") and _is_blocking_host_copy(self.facts, call)):
+        if name in _BLOCKING or (name in ("to", "copy_") and _is_blocking_host_copy(self.facts, call)):
             return frozenset()  # waits for the stream, and so for what was queued before
         dotted = self.facts.resolve(call.func)
         joins = dotted.startswith("torch.") and name in _JOINS
@@ -132,28 +165,41 @@ class _HostCopies(Flow[Pending]):
                 given += each.elts if isinstance(each, ast.List | ast.Tuple) else [each]
             self._read(given, call, facts)
             return facts
-        if name in _PUTS_IN and receiver is not None and call.args:
-            return self._put_in(call, path_of(receiver), facts)
-        if name == "copy_" and _is_copy_into_host(self.facts, call) and (place := path_of(receiver)) is not None:
-            return facts | {Pending(place, call)}
+        if name in _COUNTS and not self._is_on_the_host(call):
+            return frozenset()
         found = self.facts.definition(call.func)
         if found is not None and found.scope.is_function and self.facts.done_by(found).synchronises:
             return frozenset()
+        place = path_of(receiver) if receiver is not None else None
+        if place is None:
+            return facts
+        if name == "clear":
+            return frozenset(each for each in facts if each.place != place)
+        if name in _PUTS_IN and call.args and found is None:
+            return self._put_in(call, place, facts)
+        if name == "copy_" and _is_copy_into_host(self.facts, call):
+            return facts | {Pending(place, call)}
         return facts
 
-    def _put_in(self, call: ast.Call, place: str | None, facts: frozenset[Pending]) -> frozenset[Pending]:
+    def _is_on_the_host(self, call: ast.Call) -> bool:
+        """Whether what a method is called of, or a function is given, is no tensor of a device."""
+        of = call.func.value if isinstance(call.func, ast.Attribute) and not self.facts.resolve(call.func) else None
+        given = of if of is not None else (call.args[0] if call.args else None)
+        kind = self.facts.kind_of(given)
+        return kind.device == "cpu" or (kind.is_known and not kind.is_tensor)
+
+    def _put_in(self, call: ast.Call, place: str, facts: frozenset[Pending]) -> frozenset[Pending]:
         """After `outputs.append(x.to("cpu", non_blocking=True))`; `numbers.extend(array)` reads an array."""
         given = call.args[-1]
         copies = self._pending(given, facts)
-        if called_name(call) == "extend" and self._is_array(given, facts):
+        if called_name(call) == "extend" and self._kind(given, facts) == "array":
             self._report(copies, call)
-        elif place is not None:
-            facts |= {Pending(place, copy) for copy in copies}
-        return facts
+            return facts
+        return facts | {Pending(place, copy, "list") for copy in copies}
 
-    def _read(self, nodes: list[ast.expr], at: ast.AST, facts: frozenset[Pending]) -> None:
+    def _read(self, nodes: list[ast.expr], at: ast.AST, facts: frozenset[Pending], *, but: str = "") -> None:
         for each in nodes:
-            self._report(self._pending(each, facts), at)
+            self._report(self._pending(each, facts, but=but), at)
 
     def _report(self, copies: frozenset[ast.Call], at: ast.AST) -> None:
         for copy in sorted(copies, key=lambda each: (each.lineno, each.col_offset), reverse=True):
@@ -199,7 +245,7 @@ def _is_host_copy(facts: FileFacts, call: ast.Call) -> bool:
     """Whether it is `x.to("cpu", non_blocking=True)`, of what is not on the host already."""
     if not is_true(keyword(call, "non_blocking")) or not isinstance(call.func, ast.Attribute):
         return False
-    if _is_given(facts, call.func.value) and not _synchronises(facts, call):
+    if _is_given(facts, call.func.value) and not _is_waited_for_next(facts, call):
         return False
     if call.func.attr == "cpu":
         return facts.kind_of(call.func.value).device != "cpu"
@@ -224,22 +270,38 @@ def _is_given(facts: FileFacts, node: ast.expr) -> bool:
     return bool(before) and all(each.how in ("parameter", "element") for each in before)
 
 
-def _synchronises(facts: FileFacts, call: ast.Call) -> bool:
-    """Whether the function around waits for a device further down: what it was given is on that, as it seems."""
-    waits = (each for each in facts.scope_of(call).nodes(ast.Call) if called_name(each) == "synchronize")
-    return any(each.lineno > call.lineno for each in waits)
+def _is_waited_for_next(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether a parameter is copied, and the next statement waits for the device: it is on that, as it seems."""
+    at = facts.statement_of(call)
+    above = facts.parent(at) if at is not None else None
+    block = getattr(above, "body", None)
+    if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
+        return False
+    following = block[block.index(at) + 1 :] if isinstance(block, list) and at in block else []
+    match following:
+        case [ast.Expr(value=ast.Call() as waits), *_]:
+            return called_name(waits) == "synchronize"
+    return False
 
 
-def _is_mask(facts: FileFacts, index: ast.expr) -> bool:
-    """Whether an index is one of booleans: `x[x > 0]`, `x[~done]`, `x[mask]`."""
+def _is_mask(facts: FileFacts, of: ast.expr, index: ast.expr) -> bool:
+    """Whether a tensor that may be on a device is indexed by booleans: `x[x > 0]`, `x[~done]`, `x[mask]`."""
+    kind = facts.kind_of(of)
+    if kind.device == "cpu" or (kind.is_known and not kind.is_tensor):
+        return False
+    return not isinstance(of, ast.Tuple | ast.List | ast.Dict | ast.Constant) and _is_of_booleans(facts, index)
+
+
+def _is_of_booleans(facts: FileFacts, index: ast.expr) -> bool:
     match index:
         case ast.Compare() | ast.UnaryOp(op=ast.Invert()) | ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
             return True
         case ast.Call():
             return called_name(index) == "bool"
         case ast.Name(id=name):
-            bound = [each.value for each in facts.bindings(index) if each.value is not None]
-            is_made = any(not isinstance(each, ast.Name) and _is_mask(facts, each) for each in bound)
+            bound = facts.bindings(index)
+            made = [each.value for each in bound[:_MOST_BINDINGS] if each.value is not None]
+            is_made = any(not isinstance(each, ast.Name) and _is_of_booleans(facts, each) for each in made)
             return is_made or _MASK.search(name.lower()) is not None
     return False
 

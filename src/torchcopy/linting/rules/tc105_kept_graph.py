@@ -10,6 +10,7 @@ from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.losses.hot_losses import (
     called_function,
+    computed_alike,
     differentiated_outputs,
     holders,
     hot_values,
@@ -22,7 +23,6 @@ from ..inference.losses.loss_flow import losses_of
 from ..inference.losses.loss_keepers import kept_by_call
 from ..inference.losses.loss_terms import terms
 from ..inference.losses.loss_values import ANY, KeptValue, Part, Value
-from ..inference.losses.validations import is_kept_by_validation
 from ..inference.nodes import called_name, path_of
 from ..inference.objects import class_of
 from ..inference.scopes import Scope
@@ -37,7 +37,7 @@ NEEDS = ("backward(", "autograd.grad(", ".append(", "+=")
 
 
 def check(facts: FileFacts) -> Iterator[Finding]:
-    """Values that `backward()` was called on and that something keeps for longer than a round."""
+    """Values on a graph that `backward()` went through, or nothing differentiates, kept for longer than a round."""
     text = facts.source.text
     is_trained_elsewhere = False
     if not any(word in text for word in ("backward(", "autograd.grad(")):
@@ -57,21 +57,21 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             continue
         hot = hot_values(losses)
         outputs = differentiated_outputs(losses)
+        alike = computed_alike(losses)
         reported: set[ast.AST] = set()
         for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope, hot)):
             is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
             is_output = not is_hot and kept.values <= outputs and is_leak_of_output(facts, scope, losses, kept)
             is_told = is_output or (is_hot and is_leak(facts, scope, losses, kept))
-            if not hot:
-                is_told = is_kept_by_validation(facts, losses, kept)
             if kept.statement not in reported and is_told:
                 reported.add(kept.statement)
+                may_go_on = bool(alike & {*kept.values, *losses.parts_of(kept.values)})
                 is_whole = bool(holders(kept.values, hot)) or any(_has_entries(facts, each) for each in kept.values)
                 is_whole = is_whole or _is_dict(facts, kept.node)
                 is_sure = kept.values <= hot or (
                     len(kept.values) == 1 and not any(ANY in v.part for v in kept.values)
                 )
-                yield _finding(facts, kept, is_whole=is_whole, is_sure=is_sure)
+                yield _finding(facts, kept, is_whole=is_whole, is_sure=is_sure, may_go_on=may_go_on)
 
 
 def _kept_by_comprehensions(facts: FileFacts, scope: Scope) -> Iterator[Finding]:
@@ -216,8 +216,13 @@ def _is_dict(facts: FileFacts, node: ast.expr) -> bool:
     return any(isinstance(each.value, ast.Dict) for each in bound)
 
 
-def _finding(facts: FileFacts, kept: KeptValue, *, is_whole: bool = False, is_sure: bool = True) -> Finding:
-    """The finding: of a whole dict or object with a loss in it, or of what surely is a tensor, or may be one."""
+def _finding(
+    facts: FileFacts, kept: KeptValue, *, is_whole: bool = False, is_sure: bool = True, may_go_on: bool = False
+) -> Finding:
+    """The finding: of a whole dict or object with a loss in it, or of what surely is a tensor, or may be one.
+
+    Where nothing here has differentiated it, a caller may be to do that: `may_go_on`.
+    """
     source = facts.source
     text = source.segment(kept.node)
     also = [("kept here", getattr(kept.inside, "lineno", 0))] if kept.inside is not None else []
@@ -231,6 +236,7 @@ def _finding(facts: FileFacts, kept: KeptValue, *, is_whole: bool = False, is_su
         return source.finding(CODE, message, kept.node, also=also)
     if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and not _KEEPS_GRAPHS.search(source.text):
         note = "where it is a number, which has no `detach`" if not is_sure or _may_be_number(facts, kept) else ""
+        note = note or ("where a caller has it differentiated" if may_go_on else "")
         note = note or ("where the method has it differentiated too" if is_by_call else "")
         fix = Fix((source.replace(kept.node, f"{text}.detach()"),), safe=not note, note=note)
     written = f"({text})" if isinstance(kept.node, ast.BinOp | ast.UnaryOp | ast.IfExp) else text

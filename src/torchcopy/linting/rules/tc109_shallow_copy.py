@@ -24,7 +24,6 @@ NEEDS = (
     "target",
     "teacher",
     "best_",
-    *(f"= {own}{word}_" for own in ("", "self.") for word in ("old", "prev", "previous", "past", "frozen")),
     "parameters(",
     ".append(model",
     ".append(net",
@@ -32,6 +31,7 @@ NEEDS = (
     "] = net",
 )
 
+_OLDER = ("old_", "prev_", "previous_", "past_")
 _TARGET = re.compile(r"(^|_)target(_|$)|^target|_target$|_tgt$")
 _SHARED_WITH = re.compile(r"source|src")  # an encoder for both
 _TEACHER, _STUDENT = re.compile(r"teacher"), re.compile(r"student")
@@ -61,8 +61,11 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         yield from _shallow_modules(facts)
     if "parameters(" in text:
         yield from _averages(facts, told)
-    if ("target" in text or "teacher" in text) and any(word in text for word in _SIGNS_OF_TRAINING):
-        yield from _targets(facts)
+    if any(word in text for word in _SIGNS_OF_TRAINING):
+        if "target" in text or "teacher" in text:
+            yield from _targets(facts)
+        if any(word in text for word in _OLDER):
+            yield from _older_ones(facts)
 
 
 def _kept_in_rounds(facts: FileFacts, scope: Scope) -> Iterator[Finding]:
@@ -169,6 +172,29 @@ def _targets(facts: FileFacts) -> Iterator[Finding]:
                     f"a {'teacher' if is_teacher else 'target network'} is a copy: `copy.deepcopy({module})`",
                     node.value,
                 )
+
+
+def _older_ones(facts: FileFacts) -> Iterator[Finding]:
+    """`self.old_net = self.net` behind a task, which the next one asks while it trains `self.net`."""
+    for scope in facts.functions:
+        for node in scope.nodes(ast.Assign) if scope.self_name and scope.name != "__init__" else ():
+            place, module = path_of(node.targets[0]) or "", path_of(node.value) or ""
+            is_pair = any(place == module.replace(".", f".{word}", 1) for word in _OLDER)
+            if not (is_pair and scope.owns(module) and is_module(facts, node.value, module)):
+                continue
+            made_in = {facts.scope_of(each.node).name for each in facts.bindings_of_path(scope, module)}
+            kept = [each for each in facts.bindings_of_path(scope, place) if not _is_none(each.value)]
+            if made_in == {"__init__"} and len(kept) == 1 and _is_called(facts, place):
+                yield facts.source.finding(
+                    CODE,
+                    f"`{place}` is a second name of `{module}` and is trained with it; an older one is a copy: "
+                    f"`copy.deepcopy({module})`",
+                    node.value,
+                )
+
+
+def _is_called(facts: FileFacts, place: str) -> bool:
+    return any(path_of(each.func) == place for each in facts.calls_by_name.get(place.rpartition(".")[2], ()))
 
 
 def _is_made_anew(facts: FileFacts, scope: Scope, node: ast.Assign, module: str) -> bool:

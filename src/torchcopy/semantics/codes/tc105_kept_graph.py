@@ -60,9 +60,9 @@ and a function that puts it into a dict or list of its caller, are followed. Wha
 returns is differentiated too. So is told what a model gave, listed in the round in which `backward()` has gone
 through the loss that was computed from it: `out` of `criterion(out, y)`; and an error that is computed beside the
 loss from the same outputs, `mae = (out - y).abs().mean()`. Of what an unknown function gives beside the loss,
-`loss, kl_loss = step(x)`, the parts named as losses are told where some line of the file asks them for their
-number: `kl_loss.item()`. Losses of a validation are told where gradients are on: in the function that trains, or in
-one that it calls, without `no_grad` around either.
+`loss, kl_loss = step(x)`, the parts named as losses are told where another function of the file asks them for their
+number: `kl_loss.item()`. A validation in the function that trains is told where it computes its losses as the
+training does, of the same model, and nothing may have switched gradients off.
 
 Left alone: `loss.item()`, `loss.detach()`, `float(loss)`; what `backward()` is called on later; sums under
 `no_grad`, and those that each round detaches; a `deque` of at most twenty, a list cut to its last entries or
@@ -73,8 +73,8 @@ that they are tensors, as the number of a schedule; `backward(create_graph=True)
 
 The fix is safe: every number stays. `backward()` has freed what that graph had saved, so that a second one
 through it raises; only `requires_grad` of what is kept differs, and what is printed of it. Where the value may be
-a plain number, which has no `detach`, or is given to a meter, which may have it differentiated, the fix is made
-with `--unsafe-fixes` only.""",
+a plain number, which has no `detach`, is given to a meter, or is of a validation, which somebody may have
+differentiated, the fix is made with `--unsafe-fixes` only.""",
         before="""\
 for x, y in loader:
     loss = criterion(model(x), y)

@@ -65,9 +65,9 @@ def differentiated_outputs(losses: Losses) -> set[Value]:
 
 
 def _computed_beside(losses: Losses) -> set[Value]:
-    """Losses of PyTorch that are computed beside the one that is differentiated, from what the same model gave.
+    """Losses of PyTorch, and errors, that are computed beside the differentiated one from what the same model gave.
 
-    So are errors that are computed by arithmetic: `mae = (out - y).abs().mean()`.
+    An error is what is called one and computed by arithmetic: `mae = (out - y).abs().mean()`.
     """
     outputs = differentiated_outputs(losses)
     if not outputs or any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls):
@@ -77,36 +77,62 @@ def _computed_beside(losses: Losses) -> set[Value]:
         for each, of in losses.outputs.items()
         if of & outputs and isinstance(each.source, ast.Call) and is_loss_of_torch(losses.facts, each.source)
     }
-    given |= {
+    named = {each for each in _all_values(losses) if not each.part and is_summand_by_name(each.name)}
+    if named:
+        given |= named & _made_of(losses, outputs)
+    return {
         each
-        for each in _all_values(losses)
-        if isinstance(each.source, ast.BinOp | ast.Call)
-        and not each.part
-        and is_summand_by_name(each.name)
-        and losses.parts_of([each]) & outputs
+        for each in given
+        if isinstance(each.source, ast.BinOp | ast.Call) and not losses.facts.is_without_graph(each.source)
     }
-    return {each for each in given if each.source is not None and not losses.facts.is_without_graph(each.source)}
 
 
-def _computed_alike(losses: Losses) -> set[Value]:
-    """Losses of a validation in the function that also trains, and that switches no gradients off anywhere.
+def _made_of(losses: Losses, values: set[Value]) -> set[Value]:
+    """All that some values are parts of, directly or not."""
+    users: dict[Value, list[Value]] = {}
+    for made, parts in losses.parts.items():
+        for each in parts:
+            users.setdefault(each, []).append(made)
+    found: set[Value] = set()
+    waiting = [*values]
+    while waiting:
+        more = {*users.get(waiting.pop(), ())} - found
+        found |= more
+        waiting += more
+    return found
 
-    They are computed as those are that it differentiates, so that they have their graph too.
+
+def computed_alike(losses: Losses) -> set[Value]:
+    """Losses of a validation in the function that also trains, with gradients on for sure.
+
+    They are computed as those are that it differentiates, of what the same model gives, and so have a graph too.
     """
-    sources = (each.source for each in losses.backwards)
-    differentiated = {path for one in sources if isinstance(one, ast.Call) and (path := path_of(one.func))}
-    found = {
+    trained = [each for each in losses.backwards if isinstance(each.source, ast.Call) and not each.part]
+    ways = {way for each in trained for way in _ways(losses, each)}
+    return {
         each
-        for each in _all_values(losses)
+        for each in (_all_values(losses) if ways else ())
         if isinstance(each.source, ast.Call)
         and not each.part
-        and path_of(each.source.func) in differentiated
         and each not in losses.backwards
         and is_surely_loss(each.name)
         and calls_loss(each.source)
-        and not losses.facts.is_without_graph(each.source)
+        and losses.facts.is_surely_with_graph(each.source)
+        and ways & {*_ways(losses, each)}
     }
-    return set() if not found or losses.facts.may_switch_graphs(losses.scope) else found
+
+
+def _ways(losses: Losses, value: Value) -> Iterator[tuple[str, str]]:
+    """How a loss is computed: by what is called, of what which model gives: `criterion` and `net`."""
+    source = value.source
+    path = path_of(source.func) if isinstance(source, ast.Call) else None
+    if path is None or not isinstance(source, ast.Call):
+        return
+    models = [each.source for each in losses.outputs.get(value, ())]
+    models += [each for each in source.args if isinstance(each, ast.Call) and calls_model(each)]
+    for each in models:
+        if isinstance(each, ast.Call) and losses.facts.is_surely_with_graph(each):
+            yield path, path_of(each.func) or ""
 
 
 def _work_out(losses: Losses, depth: int) -> set[Value]:
@@ -117,7 +143,7 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
             if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.part, depth + 1):
                 hot.add(each)
         hot |= _differentiated_by_methods(losses, depth + 1)
-    hot |= _computed_beside(losses) | _computed_alike(losses)
+    hot |= _computed_beside(losses) | computed_alike(losses)
     values = {*_all_values(losses)}
     made_from: dict[Value, list[Value]] = {}
     for made, of in losses.derived.items():
@@ -199,9 +225,9 @@ def _made_beside(losses: Losses, values: set[Value], hot: set[Value], fresh: set
         and (parts := differentiated.get(each.source))
         and (
             (mentions_loss(each.name) and returns_loss(losses.facts, each.source, each.part, depth))
-            or _is_of_forward(losses.facts, each.source, each)
+            or _is_of_forward(losses.facts, each)
             or _returns_summand(losses.facts, each.source, each.part, parts, depth)
-            or (is_surely_loss(each.name) and _giving(losses.facts, each.source) is None and is_shown(losses, each))
+            or (_giving(losses.facts, each.source) is None and is_shown(losses, each))
         )
     }
 
@@ -233,12 +259,12 @@ def _renamed(losses: Losses, value: Value) -> set[Value]:
     return losses.parts.get(value, set()) if path_of(value.source) is not None else set()
 
 
-def _is_of_forward(facts: FileFacts, call: ast.Call, value: Value) -> bool:
+def _is_of_forward(facts: FileFacts, value: Value) -> bool:
     """Whether a part of what a model gave is a loss as well, and by its name no number for a report."""
+    call = value.source
     is_attribute = value.place.endswith(f".{value.name}")
-    if not (is_one_loss(value.name) or (is_attribute and is_loss_of_part(value.name))):
-        return False
-    if facts.definition(call.func) is not None:
+    is_named = is_one_loss(value.name) or (is_attribute and is_loss_of_part(value.name))
+    if not is_named or not isinstance(call, ast.Call) or facts.definition(call.func) is not None:
         return False
     if class_of(facts, call.func) is not None:
         return False  # its `forward` is asked

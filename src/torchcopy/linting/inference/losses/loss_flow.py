@@ -52,8 +52,8 @@ class Losses(LossBindings):
         """What `hot_losses.py` found, by how many calls were followed before."""
         self.needed: set[Value] | None = None
         """What `needed_values` of `hot_losses.py` found."""
-        self.asked_keepers: frozenset[tuple[str, bool]] | None = None
-        """What `shown_tensors.py` found: sums whose number is asked for, and lists of whose elements it is."""
+        self.shown: frozenset[Value] | None = None
+        """What `shown_tensors.py` found: what is in lists of whose elements the numbers are asked for."""
         self.keeps: dict[tuple[Value, int], Keeper | None] = {}
         """Where `loss_keepers.py` found parameters to be kept, by how many calls were followed before."""
 

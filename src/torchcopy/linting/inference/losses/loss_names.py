@@ -12,8 +12,9 @@ _WEIGHTS = re.compile(r"(weight|coefs?|coeff|lambda|beta|scale|factor|rate|alpha
 _IS_LOSS = re.compile(  # by whole words: no `regions`, no `num_losses`
     r"^((?!item|log|dict|stat|val|num|count|acc|total|running)[a-z0-9]+_)*(loss|kl|kld|kl_div|nll|elbo)$|^l_[a-z0-9]+$"
 )
-_IS_LOSS_OF = re.compile(  # `out.loss_recon`; of a dict it may as well be a number
-    r"^loss_(?!items?$|logs?$|dict$|stats?$|val|num|count|acc|total|info|str|name|fn|func|scale|w|coef|of$)[a-z0-9]+$"
+_IS_LOSS_OF = re.compile(  # `out.loss_recon`, by whole words; of a dict it may as well be a number
+    r"^loss_(?!(items?|logs?|dict|stats?|vals?|values?|nums?|counts?|acc|total|info|str|names?|fn|func|scales?|w|weights?"
+    r"|coefs?|of|masks?|types?|ids?|scaler|history|mean|avg|sum|tokens?|ratios?|per|n|ema|len)(_|$))[a-z0-9_]+$"
 )
 _SURELY = re.compile(r"loss|(^|_)(kl|kld|nll|elbo)")
 _SUMMANDS = re.compile(  # by whole words: what is added up to a loss, under a name that says no more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ _LEAVES_IT_ONE = (
     "cpu",
     "to",
 )
+_NO_OUTPUT = re.compile(r"mask|len|(^|_)(ids?|idx|n|num)(_|$)|index|indices|label|target|count|weight|size|(^|_)y$")
 _IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 
 
@@ -138,6 +140,8 @@ class LossSources(Flow[Value]):
         """Whether a value is what a model gave, or a part of that, with its graph."""
         source = _reshaped(value.source)
         if not isinstance(source, ast.Call) or not value.place or self.facts.is_without_graph(source):
+            return False
+        if value.part and _NO_OUTPUT.search(value.name.lower()):
             return False
         return calls_model(source) or self.facts.kind_of(source.func).name == "module"
 

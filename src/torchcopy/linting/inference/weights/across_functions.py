@@ -280,13 +280,28 @@ def _is_used_outside(facts: FileFacts, keeper: Scope, state: State, outer: Scope
         return False
     if not use.is_with_module:  # saved or returned, as the best of all
         is_sibling = state.is_trained or (user is not outer and outer is not facts.module)
-        callers = {facts.scope_of(each) for each in facts.calls_by_name.get(user.name, ())}
-        if keeper in callers and not (state.is_trained and len(callers) > 1):
-            return False  # at once
-        return is_sibling and "best" in use.place.lower() and _is_in_the_midst(facts, state)
+        if not (is_sibling and "best" in use.place.lower() and _is_in_the_midst(facts, state)):
+            return False
+        calls = [
+            each
+            for each in (facts.calls_by_name.get(user.name, ()) if user.name else ())
+            if (found := facts.definition(each.func)) is not None and found.scope is user
+        ]
+        is_at_once = any(facts.scope_of(each) is keeper for each in calls)
+        return not is_at_once or (
+            state.is_trained and not all(_is_called_at_once(facts, each, state.place) for each in calls)
+        )
     return _is_same_module(facts, state, use, keeper) and any(
         each in facts.source.text for each in SIGNS_OF_TRAINING
     )
+
+
+def _is_called_at_once(facts: FileFacts, call: ast.Call, place: str) -> bool:
+    """Whether a call stands in a function that leaves a state in a place, or where one has said that it did."""
+    told = (each for at in facts.above(call) if isinstance(at, ast.If) for each in ast.walk(at.test))
+    asked = (facts.definition(each.func) for each in told if isinstance(each, ast.Call))
+    keepers = [facts.scope_of(call), *(each.scope for each in asked if each is not None and each.facts is facts)]
+    return any(left.place == place for each in keepers for left in flow_of(facts, each).at_exit)
 
 
 def _is_in_the_midst(facts: FileFacts, state: State) -> bool:

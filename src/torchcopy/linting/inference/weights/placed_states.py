@@ -168,8 +168,20 @@ class PlacedStates(TrainedStates):
             states = [State("", Kept("", module_path(of) or "", value))]  # `old[name] = p.data`
         if whole is None or not states:
             return set()
+        if (
+            isinstance(value, ast.Attribute) and value.attr == "data"
+        ):  # of parameters by their names, which train on
+            states = [
+                State(each.place, Kept("", each.kept.module, value)) if _are_parameters(each.kept) else each
+                for each in states
+            ]
         self.entered.pop(whole, None)
         return {dataclasses.replace(each, place=whole) for each in states}
+
+
+def _are_parameters(kept: Kept) -> bool:
+    """Whether what is kept are the parameters as they are: `{n: p for n, p in net.named_parameters()}`."""
+    return isinstance(kept.call, ast.DictComp) and isinstance(kept.call.value, ast.Name)
 
 
 def _inside(place: str, outer: str) -> str | None:

@@ -1,4 +1,4 @@
-"""In which rounds of a loop something runs: in one alone, in the last one."""
+"""In which rounds of a loop something runs: in one alone, in the last one, every few, where a figure is better."""
 
 from __future__ import annotations
 
@@ -96,17 +96,55 @@ def is_at_times(facts: FileFacts, node: ast.AST, later: ast.AST) -> bool:
 
 def is_kept_as_better(facts: FileFacts, node: ast.AST) -> bool:
     """Whether a node runs where a figure is better than all before, and takes their place: `if loss < lowest`."""
+    counters = {name for loop in facts.loops(node) if isinstance(loop, ast.For) for name in _counters(loop)}
+    below = node
     for at in facts.above(node):
-        test = at.test if isinstance(at, ast.If) else None
-        tests = test.values if isinstance(test, ast.BoolOp) else [test]
-        for each in tests:
-            match each:
-                case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()], comparators=[right]):
-                    sides = {path_of(left), path_of(right)} - {None}
-                    stored = (one for one in ast.walk(at) if isinstance(one, ast.Assign))
-                    if len(sides) == 2 and any({path_of(s.targets[0]), path_of(s.value)} == sides for s in stored):
-                        return True
+        if isinstance(at, ast.If) and below in at.body:
+            pairs = {frozenset(pair) for each in at.body for pair in _assigned_places(each)}
+            for sides in _orders(at.test):
+                if len(sides) == 2 and sides in pairs and not sides & counters:
+                    return True
+        below = at
     return False
+
+
+def _orders(test: ast.expr) -> Iterator[frozenset[str]]:
+    """The places that a test has in order: `loss` and `lowest` of `loss < lowest`."""
+    for each in test.values if isinstance(test, ast.BoolOp) else [test]:
+        match each:
+            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()], comparators=[right]):
+                yield frozenset(path for one in (left, right) if (path := path_of(one)) is not None)
+
+
+def _assigned_places(at: ast.stmt) -> Iterator[tuple[str, str]]:
+    """The places that a statement gives the value of another one, with that: `lowest` and `loss`."""
+    if not isinstance(at, ast.Assign):
+        return
+    for target in at.targets:
+        pairs = [(target, at.value)]
+        if isinstance(target, ast.Tuple) and isinstance(at.value, ast.Tuple):
+            pairs = [*zip(target.elts, at.value.elts, strict=False)]
+        for one, value in pairs:
+            place, of = path_of(one), path_of(value)
+            if place is not None and of is not None:
+                yield place, of
+
+
+def is_every_few_rounds(node: ast.AST) -> bool:
+    """Whether a node is a branch of one in every few rounds: `if epoch % 10 == 0`, `if not step % 5`."""
+    test = node.test if isinstance(node, ast.If) else None
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return any(_has_remainder(each) for each in parts if each is not None)
+
+
+def _has_remainder(test: ast.expr) -> bool:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) else [test]
+    return any(
+        isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) and not isinstance(each.left, ast.Constant)
+        for each in sides
+    )
 
 
 def is_other_branch(facts: FileFacts, one: ast.AST, other: ast.AST) -> bool:

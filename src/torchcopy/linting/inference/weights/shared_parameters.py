@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _KEPT_MODULE = re.compile(r"(^|_)(best|old|prev|previous|initial|backup|snapshot)(_|$)")
-_OLDER_MODULE = re.compile(r"(^|_)(old|prev|previous|past|former|backup|snapshot|teacher|frozen)(_|$)")
+_OLDER_MODULE = re.compile(r"(^|_)(old|prev|previous|past|former|backup|snapshot)(_|$)")
 _COPIES = ("copy_", "lerp_", "sub", "sub_", "_foreach_copy_", "_foreach_sub", "parameters_to_vector")
 _TELL_NO_VALUE = ("id", "keys", "data_ptr", "len", "type")
 _LISTS = ("list", "tuple", "dict", "OrderedDict")
@@ -42,6 +42,7 @@ class Shared:
         is_trained: the module was trained since.
         is_handle: it is a list of the parameters as they are, which may be there to train, clip or count them.
         is_name: it is another name of the module, and has what is loaded into that.
+        is_asked: only where it is called is it read as what it was.
     """
 
     place: str
@@ -51,6 +52,7 @@ class Shared:
     is_trained: bool = False
     is_handle: bool = False
     is_name: bool = False
+    is_asked: bool = False
 
 
 class SharedParameters(Flow[Shared]):
@@ -103,6 +105,8 @@ class SharedParameters(Flow[Shared]):
                     if trained[path].is_handle and not _is_read_for_values(self.facts, each):
                         continue
                     shared = trained[path]
+                    if shared.is_asked and not _is_called(self.facts, each):
+                        continue
                     self.found.setdefault(shared.node, (shared, each))
 
     def _is_no_read(self, node: ast.expr) -> bool:
@@ -133,6 +137,14 @@ class SharedParameters(Flow[Shared]):
         return frozenset(
             dataclasses.replace(each, is_trained=True) if each.module in trained else each for each in facts
         )
+
+
+def _is_called(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether a module is called: `old_net(x)`, `old_net.forward(x)`."""
+    above = facts.parent(node)
+    if isinstance(above, ast.Attribute) and above.attr == "forward":
+        return True
+    return isinstance(above, ast.Call) and above.func is node
 
 
 def _is_read_for_values(facts: FileFacts, node: ast.expr) -> bool:
@@ -205,8 +217,8 @@ def shared_by(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
         return None
     older = path_of(value)
     if older is not None and _OLDER_MODULE.search(last_name(older)) and not _OLDER_MODULE.search(name):
-        if is_module(facts, value, older) and _gives_parameters(facts, place):  # `net = old_net`, trained as `net`
-            return Shared(older, place, value, f"a second name of `{place}`", is_name=True)
+        if is_module(facts, value, older) and place in facts.optimized:  # `net = old_net`, trained as `net`
+            return Shared(older, place, value, f"a second name of `{place}`", is_name=True, is_asked=True)
         return None
     if not NAMES_OF_SNAPSHOTS.search(name):
         return None
@@ -216,11 +228,6 @@ def shared_by(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
     inside = [each.attr for each in ast.walk(value) if isinstance(each, ast.Attribute)]
     is_handle = not {"data", "detach"} & {*inside}
     return Shared(place, owner, value, f"the parameters of `{owner}` themselves", is_handle=is_handle)
-
-
-def _gives_parameters(facts: FileFacts, place: str) -> bool:
-    """Whether the parameters of a place are asked for in the file, as an optimizer needs them."""
-    return any(module_of_parameters(each) == place for each in facts.calls_by_name.get("parameters", ()))
 
 
 def _listed_parameters(node: ast.expr) -> str | None:

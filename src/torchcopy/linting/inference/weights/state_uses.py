@@ -19,7 +19,7 @@ from .loads import behind_copies, result_places
 from .module_paths import module_path
 from .places import bound_places, entry_path, in_container, is_in
 from .purpose import OF_BEFORE, goes_into_another, is_replaced, is_reset_in_loop
-from .rounds import is_at_times, is_kept_as_better, is_other_branch
+from .rounds import is_at_times, is_every_few_rounds, is_kept_as_better, is_other_branch
 from .states import FILLED, TRAINED, State, Use
 from .things import thing_of
 
@@ -86,7 +86,12 @@ class StateUses(Flow[State]):
         if _is_assigning(call):
             return facts
         if receiver is not None and thing_of(self.facts, receiver, module) == "optimizer":
-            facts |= {TRAINED}  # it has moments from now on
+            facts |= {TRAINED}  # it has moments from now on: those that are loaded, no more what it had
+            return frozenset(
+                each
+                for each in facts
+                if not each.place or each.kept.module not in (module, inside) or each.place in loaded
+            )
         self.training_lines.add(call.lineno)
         modules = {module, inside}
         own = [each for each in facts if each.place in loaded and each.kept.module in modules]
@@ -274,9 +279,9 @@ class StateUses(Flow[State]):
         return bool(changed) and changed <= loads
 
     def _is_read_in_each_round(self, state: State, at: ast.AST, loop: Loop) -> bool:
-        """Whether each round of a loop reads the best state, and only some of them keep one, all in one place."""
+        """Whether each round of a loop, or every few, reads the best state, and only some of them keep one."""
         above = itertools.takewhile(lambda each: each is not loop, self.facts.above(at))
-        if any(isinstance(each, _AT_TIMES) and not _is_every_few_rounds(each) for each in above):
+        if any(isinstance(each, _AT_TIMES) and not is_every_few_rounds(each) for each in above):
             return False
         if "best" not in state.place.lower() and not is_kept_as_better(self.facts, state.kept.call):
             return False
@@ -300,13 +305,6 @@ class StateUses(Flow[State]):
         if loops and self._is_read_in_each_round(state, at, loops[0]):
             return False
         return not any(first < line < last for line in self.training_lines)
-
-
-def _is_every_few_rounds(node: ast.AST) -> bool:
-    """Whether a branch is one of every few rounds: `if epoch % 10 == 0`."""
-    test = node.test if isinstance(node, ast.If) else None
-    sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
-    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in sides)
 
 
 def _is_put_on_gpu(facts: FileFacts, value: ast.expr) -> bool:

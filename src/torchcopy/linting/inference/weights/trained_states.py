@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from ..nodes import arguments, called_name, method_call, path_of
-from ..summaries import is_optimizer_step
+from ..summaries import is_optimizer_step, takes_steps
 from .parameter_writes import written_place
 from .places import is_in, names_of_element
 from .rounds import (
@@ -77,7 +77,7 @@ class TrainedStates(StateUses):
 
     def _calls_what_steps(self, call: ast.Call) -> bool:
         found = self.facts.definition(call.func)
-        return found is not None and found.scope.is_function and self.facts.done_by(found).steps
+        return takes_steps(found)
 
     @functools.cached_property
     def _trains_in_a_loop(self) -> bool:

@@ -17,7 +17,7 @@ from ..nodes import (
     root_name,
 )
 from ..scopes import Scope
-from ..summaries import Definition, is_abstract, is_optimizer_step, matched_arguments
+from ..summaries import Definition, is_abstract, is_optimizer_step, matched_arguments, takes_steps
 from .module_paths import module_path
 from .stepped_modules import is_stepped_for_another, may_train
 from .trained_modules import may_concern, places_given
@@ -94,7 +94,7 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return True
     if only_evaluates(facts, call):
         return False
-    trains = found is not None and found.scope.is_function and facts.done_by(found).steps
+    trains = takes_steps(found)
     if not trains and not name.lstrip("_")[:1].isupper():  # a class does not train
         trains = sounds_like_training(call, name, found is not None) and not _has_nothing_to_train(found)
     return trains and may_concern(facts, call, module) and not is_stepped_for_another(facts, call, module)
@@ -162,7 +162,7 @@ def _is_step_of_owner(facts: FileFacts, call: ast.Call, module: str) -> bool:
         return False
     found = facts.definition(call.func)
     if found is not None:
-        return found.scope.is_function and facts.done_by(found).steps
+        return takes_steps(found)
     is_told_much = len(arguments(call)) > 1 and not facts.is_without_graph(call)
     return is_told_much and bool(TRAINERS.search(receiver.lower()))
 
