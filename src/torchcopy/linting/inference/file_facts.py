@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ..project import Project
 from ..source import Source
+from . import gradients
 from .frameworks import is_of_another_framework, is_of_torch
 from .losses.loss_flow import Losses
 from .nodes import COMPREHENSIONS, LOOPS, SCOPES, Loop, called_name, path_of
@@ -36,15 +37,7 @@ if TYPE_CHECKING:
     from .weights.loads import Load
     from .weights.state_flow import KeptStates
 
-_SWITCHES_GRAPHS = re.compile(r"grad_enabled\(|volatile|__enter__|enter_context|pushTo|no_grad\(\)\.")
 _OPTIMIZERS = re.compile(r"optim|adam|sgd|rmsprop|lamb|lion|lbfgs|adagrad|adadelta|adafactor")
-_FREEZES = "requires_grad"
-_LEAVES_GRAPHS = frozenset(
-    "autocast enable_grad tqdm trange open device profile record_function Progress progress_bar timer Timer "
-    "detect_anomaly sdpa_kernel accumulate no_sync join".split()
-)
-"""Blocks that do not switch gradients off."""
-_NO_GRAPH = ("no_grad", "inference_mode")
 _MOST_BINDINGS = 50  # of a name whose last one is wanted
 
 
@@ -202,48 +195,11 @@ class FileFacts:
 
     def is_without_graph(self, node: ast.AST) -> bool:
         """Whether a node runs under `no_grad` or `inference_mode`: by a `with`, or its function's decorator."""
-        for at in self.above(node):
-            if isinstance(at, ast.With | ast.AsyncWith) and any(
-                self._stops_graph(item.context_expr) for item in at.items
-            ):
-                return True
-        scope: Scope | None = self.scope_of(node)
-        while scope is not None:
-            if any(map(self._stops_graph, getattr(scope.node, "decorator_list", ()))):
-                return True
-            scope = scope.parent
-        return False
+        return gradients.is_without_graph(self, node)
 
     def is_surely_with_graph(self, node: ast.AST) -> bool:
-        """Whether gradients are on where a node runs, but for what a caller switches off.
-
-        No block that is not known, no decorator, and nothing in the file that switches them by a statement.
-        """
-        if self._may_switch_graphs or self.module is self.scope_of(node):
-            return False
-        for at in self.above(node):
-            if isinstance(at, ast.With | ast.AsyncWith) and not all(
-                _last_name(each.context_expr) in _LEAVES_GRAPHS for each in at.items
-            ):
-                return False
-        scope: Scope | None = self.scope_of(node)
-        while scope is not None and scope is not self.module:
-            if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef) and (
-                scope.node.decorator_list or _FREEZES in self.source.segment(scope.node)
-            ):
-                return False
-            scope = scope.parent
-        return True
-
-    @functools.cached_property
-    def _may_switch_graphs(self) -> bool:
-        return _SWITCHES_GRAPHS.search(self.source.text) is not None
-
-    def _stops_graph(self, node: ast.expr) -> bool:
-        last = _last_name(node)
-        if last == "set_grad_enabled" and isinstance(node, ast.Call):
-            return bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value is False
-        return last in _NO_GRAPH
+        """Whether gradients are on where a node runs, but for what a caller switches off."""
+        return gradients.is_surely_with_graph(self, node)
 
     @functools.cached_property
     def imports(self) -> dict[str, str]:
@@ -394,9 +350,3 @@ class FileFacts:
     def is_module_class(self, node: ast.AST | None) -> bool:
         """Whether an expression is a class that derives from `torch.nn.Module`, in this or another file."""
         return expressions.is_module_class(self, node)
-
-
-def _last_name(node: ast.expr) -> str:
-    """What is called or named: `no_grad` of `torch.no_grad()`."""
-    called = node.func if isinstance(node, ast.Call) else node
-    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
+from ..inference.losses.computed_beside import computed_alike, differentiated_outputs
 from ..inference.losses.hot_losses import (
     called_function,
-    computed_alike,
-    differentiated_outputs,
     holders,
     hot_values,
     may_differentiate,

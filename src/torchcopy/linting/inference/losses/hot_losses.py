@@ -10,23 +10,21 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, is_true, keyword, method_call, path_of
+from ..nodes import called_name, method_call, path_of
 from ..objects import class_of, methods_of_each
 from ..scopes import Scope
 from ..summaries import Definition, bases_of, find_method, is_decorated_to, matched_arguments
+from .computed_beside import all_values, computed_alike, computed_beside
 from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
 from .loss_names import (
-    calls_loss,
     calls_model,
     is_loss_of_part,
     is_one_loss,
-    is_summand_by_name,
-    is_surely_loss,
     mentions_loss,
 )
 from .loss_places import place_of
-from .loss_sources import BACKWARDS, is_loss_of_torch
+from .loss_sources import BACKWARDS
 from .loss_summands import is_detached, is_summand, may_hang
 from .loss_values import ANY, Part, Value
 from .shown_tensors import is_shown
@@ -55,96 +53,16 @@ def needed_values(losses: Losses) -> set[Value]:
     return losses.needed
 
 
-def differentiated_outputs(losses: Losses) -> set[Value]:
-    """What models gave, from which a loss was computed that `backward()` was called on."""
-    if not losses.outputs:
-        return set()
-    return {
-        each for one in losses.backwards | losses.parts_of(losses.backwards) for each in losses.outputs.get(one, ())
-    }
-
-
-def _computed_beside(losses: Losses) -> set[Value]:
-    """Losses of PyTorch, and errors, that are computed beside the differentiated one from what the same model gave.
-
-    An error is what is called one and computed by arithmetic: `mae = (out - y).abs().mean()`.
-    """
-    outputs = differentiated_outputs(losses)
-    if not outputs or any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls):
-        return set()  # the graph is for another one
-    given = {
-        each
-        for each, of in losses.outputs.items()
-        if of & outputs and isinstance(each.source, ast.Call) and is_loss_of_torch(losses.facts, each.source)
-    }
-    named = {each for each in _all_values(losses) if not each.part and is_summand_by_name(each.name)}
-    if named:
-        given |= named & _made_of(losses, outputs)
-    return {
-        each
-        for each in given
-        if isinstance(each.source, ast.BinOp | ast.Call) and not losses.facts.is_without_graph(each.source)
-    }
-
-
-def _made_of(losses: Losses, values: set[Value]) -> set[Value]:
-    """All that some values are parts of, directly or not."""
-    users: dict[Value, list[Value]] = {}
-    for made, parts in losses.parts.items():
-        for each in parts:
-            users.setdefault(each, []).append(made)
-    found: set[Value] = set()
-    waiting = [*values]
-    while waiting:
-        more = {*users.get(waiting.pop(), ())} - found
-        found |= more
-        waiting += more
-    return found
-
-
-def computed_alike(losses: Losses) -> set[Value]:
-    """Losses of a validation in the function that also trains, with gradients on for sure.
-
-    They are computed as those are that it differentiates, of what the same model gives, and so have a graph too.
-    """
-    trained = [each for each in losses.backwards if isinstance(each.source, ast.Call) and not each.part]
-    ways = {way for each in trained for way in _ways(losses, each)}
-    return {
-        each
-        for each in (_all_values(losses) if ways else ())
-        if isinstance(each.source, ast.Call)
-        and not each.part
-        and each not in losses.backwards
-        and is_surely_loss(each.name)
-        and calls_loss(each.source)
-        and losses.facts.is_surely_with_graph(each.source)
-        and ways & {*_ways(losses, each)}
-    }
-
-
-def _ways(losses: Losses, value: Value) -> Iterator[tuple[str, str]]:
-    """How a loss is computed: by what is called, of what which model gives: `criterion` and `net`."""
-    source = value.source
-    path = path_of(source.func) if isinstance(source, ast.Call) else None
-    if path is None or not isinstance(source, ast.Call):
-        return
-    models = [each.source for each in losses.outputs.get(value, ())]
-    models += [each for each in source.args if isinstance(each, ast.Call) and calls_model(each)]
-    for each in models:
-        if isinstance(each, ast.Call) and losses.facts.is_surely_with_graph(each):
-            yield path, path_of(each.func) or ""
-
-
 def _work_out(losses: Losses, depth: int) -> set[Value]:
     hot = {each for each in losses.backwards if not is_detached(losses, each)}
     if depth < _DEEPEST:
         hot |= {each for each in _differentiated_elsewhere(losses, depth + 1) if not is_detached(losses, each)}
-        for each in _all_values(losses):
+        for each in all_values(losses):
             if isinstance(each.source, ast.Call) and returns_hot(losses.facts, each.source, each.part, depth + 1):
                 hot.add(each)
         hot |= _differentiated_by_methods(losses, depth + 1)
-    hot |= _computed_beside(losses) | computed_alike(losses)
-    values = {*_all_values(losses)}
+    hot |= computed_beside(losses) | computed_alike(losses)
+    values = {*all_values(losses)}
     made_from: dict[Value, list[Value]] = {}
     for made, of in losses.derived.items():
         for each in of:
@@ -170,7 +88,7 @@ def _work_out(losses: Losses, depth: int) -> set[Value]:
 def _differentiated_by_methods(losses: Losses, depth: int) -> set[Value]:
     """The attributes that another method called `backward()` on, and left with their graph."""
     found = set()
-    for each in _all_values(losses):
+    for each in all_values(losses):
         if each.node is losses.scope.node and each.source is None and losses.is_differentiated(each.place):
             name = each.place.partition(".")[2]
             if any(_leaves_hot(losses.facts, method, name, depth) for method in _other_methods(losses.scope)):
@@ -269,15 +187,6 @@ def _is_of_forward(facts: FileFacts, value: Value) -> bool:
     if class_of(facts, call.func) is not None:
         return False  # its `forward` is asked
     return facts.kind_of(call.func).name == "module" or calls_model(call)
-
-
-def _all_values(losses: Losses) -> Iterator[Value]:
-    for kept in losses.kept.values():
-        yield from kept.values
-    for _, values in losses.returned:
-        yield from values
-    for given in losses.given.values():
-        yield from given.values
 
 
 def _other_methods(scope: Scope) -> list[Scope]:

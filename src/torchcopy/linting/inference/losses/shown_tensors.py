@@ -2,7 +2,7 @@
 
 `kl_loss` of `loss, kl_loss = step(x)` is one where `kl_loss.item()` stands in another function, of what a call that
 is written alike gives; so is what is put into a list of whose elements it is asked. Entries of dicts and attributes
-are no such parts: they are made for reports, and mostly detached. Who asks in the same function may know what it is.
+are no such parts: they are made for reports, and mostly detached. Who asks in the same function may know it.
 """
 
 from __future__ import annotations
