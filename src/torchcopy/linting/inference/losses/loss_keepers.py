@@ -72,11 +72,17 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
             if is_entry and keeps_graphs(facts, scope, losses, each, given=taken.value, is_slot_known=is_slot):
                 return Keeper(facts, each.statement, root, is_slot)
     for given in losses.given.values():
-        if taken.value in given.values and owns(path_of(given.call.func) or ""):
+        if taken.value in given.values and owns(_receiver(given.call)):
             found = kept_by_call(facts, given, depth + 1)
             if found is not None and not found[1].bucket:
                 return found[1]
     return None
+
+
+def _receiver(call: ast.Call) -> str:
+    """Whose method is called, with its name, or what gives that: `self.meters` of `self.meters.setdefault(…).update`."""
+    of = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return path_of(call.func) or path_of(method_call(of, "setdefault")) or ""
 
 
 def _is_emptied(scope: Scope, name: str, kept: KeptValue) -> bool:
