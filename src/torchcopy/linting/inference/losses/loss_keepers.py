@@ -80,7 +80,7 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
 
 
 def _receiver(call: ast.Call) -> str:
-    """Whose method is called, with its name, or what gives that: `self.meters` of `self.meters.setdefault(…).update`."""
+    """What a method is called of: `self.meters`, of `self.meters.setdefault(name, Meter()).update`; else the path."""
     of = call.func.value if isinstance(call.func, ast.Attribute) else None
     return path_of(call.func) or path_of(method_call(of, "setdefault")) or ""
 
