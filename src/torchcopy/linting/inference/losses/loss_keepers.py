@@ -80,7 +80,7 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
 
 
 def _receiver(call: ast.Call) -> str:
-    """What a method is called of: `self.meters`, of `self.meters.setdefault(name, Meter()).update`; else the path."""
+    """How a method is written, or `self.meters` of `self.meters.setdefault(name, Meter()).update`."""
     of = call.func.value if isinstance(call.func, ast.Attribute) else None
     return path_of(call.func) or path_of(method_call(of, "setdefault")) or ""
 
