@@ -164,8 +164,9 @@ def _targets(facts: FileFacts) -> Iterator[Finding]:
             if facts.kind_of(value).name != "module":
                 continue
             bound = facts.bindings_of_path(scope, place)
-            others = [each for each in bound if not _is_none(each.value)]
-            if len(others) == 1 and _is_synchronised(facts, place):
+            others = [each.value for each in bound if not _is_none(each.value)]
+            is_only = len(others) == 1 or all(path_of(each) == module for each in others)
+            if is_only and _is_synchronised(facts, place):
                 yield facts.source.finding(
                     CODE,
                     f"`{place}` is a second name of `{module}` and is trained with it; "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..nodes import called_name, method_call, names_in, path_of, root_name, strip_calls
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF, bases_of, is_optimizer_step
+from .devices import is_on_gpu
 from .module_paths import given_other_tensors
 from .places import is_in
 from .purpose import is_replaced_later, is_rewritten
@@ -44,6 +45,8 @@ def across_functions(facts: FileFacts, flows: dict[Scope, KeptStates]) -> Iterat
     uses = [(user, use) for user, flow in flows.items() for use in flow.unknown_uses]
     for keeper, flow in flows.items():
         for state in flow.at_exit:
+            if state.kept.copied_on_gpu and is_on_gpu(facts, keeper, state.kept.module):
+                continue
             if attribute := _attribute_of(state.place, keeper.self_name):
                 inherited = _inherited(facts, keeper, attribute)
                 all_flows = flows | inherited

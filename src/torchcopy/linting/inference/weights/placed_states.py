@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from ..nodes import arguments, method_call, path_of, root_name, root_of
+from .devices import is_on_gpu
 from .effects import left_by
 from .keepers import kept_by_method
 from .kept import Kept
@@ -74,6 +75,8 @@ class PlacedStates(TrainedStates):
         """After each round of a training has put its state beside those of the rounds before: all are one."""
         for each in made:
             before = dataclasses.replace(each, is_trained=True)
+            if each.kept.copied_on_gpu and is_on_gpu(self.facts, self.scope, each.kept.module):
+                continue
             if is_only_filled(self.facts, self.scope, each.place.partition("[")[0]):
                 continue
             if "[*]" not in each.kept.module and before in facts:  # else each round has a model of its own

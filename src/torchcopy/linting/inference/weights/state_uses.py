@@ -14,6 +14,7 @@ from ..nodes import LEAVES, Loop, arguments, called_name, keyword, method_call, 
 from ..scopes import Scope
 from ..summaries import GIVES_ITSELF
 from .comparisons import TAKES_VALUES, origins
+from .devices import is_on_gpu
 from .kept import Kept
 from .loads import behind_copies, result_places
 from .module_paths import module_path
@@ -213,7 +214,7 @@ class StateUses(Flow[State]):
             return  # a state to be loaded is put together
         if state.place in self.written_through:
             return
-        if state.kept.copied_on_gpu and self._is_on_gpu(state.kept.module):
+        if state.kept.copied_on_gpu and is_on_gpu(self.facts, self.scope, state.kept.module):
             return
         if state.is_of_former_model and not (role == "loaded" and OF_BEFORE.search(state.place.lower())):
             return
@@ -234,11 +235,6 @@ class StateUses(Flow[State]):
         first = entry_path(at.targets[0]) if isinstance(at, ast.Assign) else None
         places = {state.place, *([first] if first is not None else [])}
         return any(is_replaced(self.facts, self.scope, each, call) for each in places)
-
-    def _is_on_gpu(self, module: str) -> bool:
-        """Whether a module is one that the function puts on a GPU, so that a move to the CPU copies."""
-        made = [each.value for each in self.facts.bindings_of_path(self.scope, module) if each.value is not None]
-        return bool(made) and all(_is_put_on_gpu(self.facts, each) for each in made)
 
     def _is_meant_to_be_live(self, state: State, at: ast.AST, role: str) -> bool:
         """Whether what is saved or returned may well be what the model is by then: nothing tells that it is older.
@@ -305,19 +301,6 @@ class StateUses(Flow[State]):
         if loops and self._is_read_in_each_round(state, at, loops[0]):
             return False
         return not any(first < line < last for line in self.training_lines)
-
-
-def _is_put_on_gpu(facts: FileFacts, value: ast.expr) -> bool:
-    """Whether a value is moved to a GPU, whatever machine it is: `.cuda()`, `.to("cuda")`, `.to(device)`."""
-    match value:
-        case ast.Call(func=ast.Attribute(attr="cuda")):
-            return True
-        case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]):
-            bound = facts.bindings(device) if isinstance(device, ast.Name) else []
-            written = [each.value for each in bound] or [device]
-            texts = [one.args[0] if isinstance(one, ast.Call) and one.args else one for one in written]
-            return all(isinstance(one, ast.Constant) and str(one.value).startswith("cuda") for one in texts)
-    return False
 
 
 def _is_entry(path: str, module: str, entry: ast.expr) -> bool:
