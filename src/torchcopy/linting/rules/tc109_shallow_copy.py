@@ -15,7 +15,7 @@ from ..inference.nodes import called_name, path_of, strip_calls
 from ..inference.scopes import Scope
 from ..inference.weights.averages import shared_averages
 from ..inference.weights.models_of_rounds import models_of_rounds
-from ..inference.weights.shared_parameters import SharedParameters, last_name, shared_by
+from ..inference.weights.shared_parameters import SharedParameters, kept_places, last_name, shared_by
 from ..inference.weights.things import is_module
 
 CODE = "TC109"
@@ -104,8 +104,7 @@ def _begun_with_copies(facts: FileFacts, tensor: ast.expr) -> Fix:
 
 
 def _may_share(facts: FileFacts, node: ast.Assign) -> bool:
-    place = path_of(node.targets[0])
-    return place is not None and shared_by(facts, place, node.value) is not None
+    return any(shared_by(facts, place, value) is not None for place, value in kept_places(node))
 
 
 def _shallow_modules(facts: FileFacts) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeGuard
 
 from ..flow import Flow
@@ -77,7 +78,6 @@ class SharedParameters(Flow[Shared]):
         at = loop if _is_head(loop, node) else node
         others = given_other_tensors(self.facts, at)
         facts = frozenset(one for one in facts if one.module not in others)
-        targets = node.targets if isinstance(node, ast.Assign) else []
         written = [one for each in walk(at) if isinstance(each, ast.Assign) for one in each.targets]
         rewritten = {path_of(each.value) for each in written if isinstance(each, ast.Subscript)}
         facts = frozenset(one for one in facts if one.place not in rewritten)  # `saved[i] = saved[i].clone()`
@@ -86,11 +86,9 @@ class SharedParameters(Flow[Shared]):
                 path = path_of(each)
                 if not (isinstance(node, ast.Assign) and is_given_back(self.facts, each, node.value)):
                     facts = frozenset(one for one in facts if path not in (one.place, one.module))
-        for target in targets:
-            place = path_of(target)
-            if place is not None and isinstance(node, ast.Assign):
-                made = shared_by(self.facts, place, node.value)
-                facts |= {made} if made is not None else frozenset()
+        for place, value in kept_places(node) if isinstance(node, ast.Assign) else ():
+            made = shared_by(self.facts, place, value)
+            facts |= {made} if made is not None else frozenset()
         return facts
 
     def _reads(self, node: ast.AST, facts: frozenset[Shared]) -> None:
@@ -195,6 +193,17 @@ def _is_head(loop: ast.AST | None, node: ast.AST) -> TypeGuard[ast.For]:
 def last_name(place: str) -> str:
     """What a place is called, by its last part: `net` of `self.nets.net[0]`."""
     return place.rpartition(".")[2].partition("[")[0].lower()
+
+
+def kept_places(at: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
+    """The places that a statement binds, each with its value: of `best, best_net = accuracy, net` both."""
+    for target in at.targets:
+        pairs = [(target, at.value)]
+        if isinstance(target, ast.Tuple) and isinstance(at.value, ast.Tuple):
+            pairs = [*zip(target.elts, at.value.elts, strict=False)]
+        for each, value in pairs:
+            if (place := path_of(each)) is not None:
+                yield place, value
 
 
 def shared_by(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
