@@ -70,6 +70,8 @@ def check(facts: FileFacts) -> Iterator[Finding]:
                 is_sure = kept.values <= hot or (
                     len(kept.values) == 1 and not any(ANY in v.part for v in kept.values)
                 )
+                if isinstance(kept.node, ast.Name) and any(v.place.endswith("]") for v in kept.values):
+                    is_sure = False  # any entry of a dict, in a loop over it: some may be numbers
                 yield _finding(facts, kept, is_whole=is_whole, is_sure=is_sure, may_go_on=may_go_on)
 
 

@@ -119,9 +119,9 @@ class LossSources(Flow[Value]):
                 whole = {each for each in facts if each.place == summed}
                 self.parts.setdefault(made, set()).update(whole)
                 self.summed |= whole
-                self.derived.setdefault(made, set()).update(
-                    each for each in facts if each.place.startswith(f"{summed}[")
-                )
+                entries = {each for each in facts if each.place.startswith(f"{summed}[")}
+                self.derived.setdefault(made, set()).update(entries)
+                self.parts.setdefault(made, set()).update(entries)
         for term in terms(value):
             self.note_outputs(made, term, facts)
         for term in terms(value):
@@ -228,6 +228,8 @@ class LossSources(Flow[Value]):
             }
         else:
             is_of_all = name is not None and isinstance(term, ast.Name)
+        if not found and is_of_all:  # of a dict that was filled there
+            found |= {each for each in facts if each.place.startswith(f"{name}[")}
         if not found:
             found |= {each for each in facts if each.place == name and each in self.summed}
         if is_of_all and not found:

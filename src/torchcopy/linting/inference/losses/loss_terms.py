@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ..nodes import called_name, method_call
+from ..nodes import called_name, method_call, path_of
 
 _LIKE_ITSELF = frozenset(
     "mean sum clone to cpu cuda float double half view reshape squeeze unsqueeze abs sqrt log exp div mul add sub "
@@ -173,6 +173,8 @@ def summed_dict(node: ast.expr) -> ast.expr | None:
                     return added.value  # `sum(losses[name] for name in names)`
                 if isinstance(added, ast.Name) and isinstance(loop.target, ast.Name):
                     given = loop.iter if added.id == loop.target.id else given
+                if isinstance(added, ast.BinOp) and (weighed := _weighed_entry(added, loop)) is not None:
+                    return weighed
                 weighed = method_call(loop.iter, "items")  # `sum(weights[k] * v for k, v in losses.items())`
                 if weighed is not None and isinstance(loop.target, ast.Tuple):
                     last = loop.target.elts[-1]
@@ -180,6 +182,17 @@ def summed_dict(node: ast.expr) -> ast.expr | None:
                     if isinstance(last, ast.Name) and last.id in inside:
                         return weighed
             return method_call(given, "values")
+    return None
+
+
+def _weighed_entry(added: ast.BinOp, loop: ast.comprehension) -> ast.expr | None:
+    """The dict that a loop goes through, each entry with its weight: `weights[k] * losses[k] for k in losses`."""
+    through = path_of(method_call(loop.iter, "keys") or loop.iter)
+    for each in (added.left, added.right) if isinstance(added.op, ast.Mult) else ():
+        match each:
+            case ast.Subscript(value=of, slice=ast.Name(id=key)) if path_of(of) == through is not None:
+                if isinstance(loop.target, ast.Name) and loop.target.id == key:
+                    return of
     return None
 
 
