@@ -149,3 +149,12 @@ def strip_calls(node: ast.expr, *names: str) -> tuple[ast.expr, list[str]]:
             node = node.value
         else:
             return node, seen[::-1]
+
+
+def assigned(at: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each target of an assignment with its value; those of `a, b = x, y` one by one."""
+    for target in at.targets:
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(at.value, ast.Tuple | ast.List):
+            yield from zip(target.elts, at.value.elts, strict=False)
+        else:
+            yield target, at.value

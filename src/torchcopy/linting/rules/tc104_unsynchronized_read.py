@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ..findings import Finding
 from ..inference.file_facts import FileFacts
 from ..inference.flow import Flow
-from ..inference.nodes import arguments, called_name, is_true, keyword, path_of, strip_calls, walk
+from ..inference.nodes import arguments, assigned, called_name, is_true, keyword, path_of, strip_calls, walk
 from ..inference.scopes import Scope
 
 CODE = "TC104"
@@ -218,13 +218,8 @@ def _bound(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Each target of an assignment with what it gets; those of `a, b = x, y` one by one."""
     if isinstance(node, ast.AnnAssign) and node.value is not None:
         yield node.target, node.value
-    for target in node.targets if isinstance(node, ast.Assign) else ():
-        value = node.value  # type: ignore[attr-defined]
-        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-            if len(target.elts) == len(value.elts):
-                yield from zip(target.elts, value.elts, strict=True)
-        else:
-            yield target, value
+    if isinstance(node, ast.Assign):
+        yield from assigned(node)
 
 
 def _of_which_it_is_a_view(node: ast.expr) -> ast.expr | None:

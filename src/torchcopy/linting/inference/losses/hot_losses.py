@@ -17,12 +17,7 @@ from ..summaries import Definition, bases_of, find_method, is_decorated_to, matc
 from .computed_beside import all_values, computed_alike, computed_beside
 from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
-from .loss_names import (
-    calls_model,
-    is_loss_of_part,
-    is_one_loss,
-    mentions_loss,
-)
+from .loss_names import calls_model, is_loss_of_part, is_one_loss, mentions_loss
 from .loss_places import place_of
 from .loss_sources import BACKWARDS
 from .loss_summands import is_detached, is_summand, may_hang

@@ -171,9 +171,7 @@ class PlacedStates(TrainedStates):
             states = [State("", Kept("", module_path(of) or "", value))]  # `old[name] = p.data`
         if whole is None or not states:
             return set()
-        if (
-            isinstance(value, ast.Attribute) and value.attr == "data"
-        ):  # of parameters by their names, which train on
+        if isinstance(value, ast.Attribute) and value.attr == "data":  # of parameters that train on
             states = [
                 State(each.place, Kept("", each.kept.module, value)) if _are_parameters(each.kept) else each
                 for each in states

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import names_in, path_of, walk
+from ..nodes import assigned, names_in, path_of, walk
 from .places import entry_path
 
 if TYPE_CHECKING:
@@ -118,16 +118,10 @@ def _orders(test: ast.expr) -> Iterator[frozenset[str]]:
 
 def _assigned_places(at: ast.stmt) -> Iterator[tuple[str, str]]:
     """The places that a statement gives the value of another one, with that: `lowest` and `loss`."""
-    if not isinstance(at, ast.Assign):
-        return
-    for target in at.targets:
-        pairs = [(target, at.value)]
-        if isinstance(target, ast.Tuple) and isinstance(at.value, ast.Tuple):
-            pairs = [*zip(target.elts, at.value.elts, strict=False)]
-        for one, value in pairs:
-            place, of = path_of(one), path_of(value)
-            if place is not None and of is not None:
-                yield place, of
+    for target, value in assigned(at) if isinstance(at, ast.Assign) else ():
+        place, of = path_of(target), path_of(value)
+        if place is not None and of is not None:
+            yield place, of
 
 
 def is_every_few_rounds(node: ast.AST) -> bool:

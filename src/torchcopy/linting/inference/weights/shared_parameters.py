@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeGuard
 
 from ..flow import Flow
-from ..nodes import called_name, path_of, strip_calls, walk
+from ..nodes import assigned, called_name, path_of, strip_calls, walk
 from ..scopes import Scope
 from .effects import replaced_by
 from .entrywise_states import NAMES_OF_SNAPSHOTS
@@ -197,13 +197,7 @@ def last_name(place: str) -> str:
 
 def kept_places(at: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
     """The places that a statement binds, each with its value: of `best, best_net = accuracy, net` both."""
-    for target in at.targets:
-        pairs = [(target, at.value)]
-        if isinstance(target, ast.Tuple) and isinstance(at.value, ast.Tuple):
-            pairs = [*zip(target.elts, at.value.elts, strict=False)]
-        for each, value in pairs:
-            if (place := path_of(each)) is not None:
-                yield place, value
+    yield from ((place, value) for target, value in assigned(at) if (place := path_of(target)) is not None)
 
 
 def shared_by(facts: FileFacts, place: str, value: ast.expr) -> Shared | None:
