@@ -62,8 +62,9 @@ def check(facts: FileFacts) -> Iterator[Finding]:
             is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
             is_output = not is_hot and kept.values <= outputs and is_leak_of_output(facts, scope, losses, kept)
             is_told = is_output or (is_hot and is_leak(facts, scope, losses, kept))
-            if kept.statement not in reported and is_told:
-                reported.add(kept.statement)
+            place = kept.node if isinstance(kept.statement, ast.Call) else kept.statement  # each of its arguments
+            if place not in reported and is_told:
+                reported.add(place)
                 may_go_on = bool(alike & {*kept.values, *losses.parts_of(kept.values)})
                 is_whole = bool(holders(kept.values, hot)) or any(_has_entries(facts, each) for each in kept.values)
                 is_whole = is_whole or _is_dict(facts, kept.node)

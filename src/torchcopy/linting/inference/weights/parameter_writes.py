@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, is_in_place, keyword, method_call, path_of, root_of, strip_calls, walk
+from ..scopes import Binding, Scope
+from ..summaries import Definition, matched_arguments
 from ..values.elements import container_of
 from ..values.torch_names import GIVES_A_NEW_ONE
-from .module_paths import module_path, owner_of
+from .module_paths import module_of_parameters, module_path, owner_of
 from .places import entry_path
 
 if TYPE_CHECKING:
@@ -62,6 +65,49 @@ def written_module(facts: FileFacts, call: ast.Call) -> str | None:
     """The module whose parameter an in-place method writes: of `p.data.add_(…)` in a loop over them."""
     tensor = written_tensor(facts, call)
     return written_place(facts, tensor) if isinstance(tensor, ast.Name) else None
+
+
+def writes_given(call: ast.Call, found: Definition, module: str) -> bool:
+    """Whether a function of the project writes in place into parameters of a module that it is given.
+
+    It is given the module, or `module.parameters()`, also if it leaves some of them out.
+    """
+    function = found.scope
+    if not function.is_function or not function.parameters:
+        return False
+    known = found.facts.written_parameters
+    if function not in known:
+        known[function] = frozenset(_places_written(found.facts, function))
+    return bool(known[function]) and any(
+        each.arg in known[function] and (module_of_parameters(value) or module_path(value)) == module
+        for each, value in matched_arguments(call, function)
+    )
+
+
+def _places_written(facts: FileFacts, function: Scope) -> Iterator[str]:
+    """The parameters of a function into whose tensors a loop of it writes: `p.data.copy_(q)`, `p -= lr * p.grad`."""
+    named = {each.arg for each in function.parameters}
+    written = [written_tensor(facts, each) for each in function.nodes(ast.Call)]
+    written += [values_behind(each.target) for each in function.nodes(ast.AugAssign)]
+    for tensor in written:
+        of = container_of(facts, tensor) if isinstance(tensor, ast.Name) else None
+        place = (module_of_parameters(of) or path_of(of)) if of is not None else None
+        if place in named and all(_leaves_some_out(each, place) for each in function.bindings[place]):
+            yield place
+
+
+def _leaves_some_out(bound: Binding, name: str) -> bool:
+    """Whether a binding is that of a parameter, or makes a list of what is in it: `ps = [p for p in ps if …]`."""
+    if bound.how == "parameter":
+        return True
+    match bound.value:
+        case ast.ListComp(
+            elt=ast.Name(id=kept), generators=[ast.comprehension(target=ast.Name(id=each), iter=ast.Name(id=of))]
+        ):
+            return kept == each and of == name
+        case ast.Call(func=ast.Name(id="list" | "tuple"), args=[ast.Name(id=of)]):
+            return of == name
+    return False
 
 
 def _is_element(facts: FileFacts, root: ast.expr) -> bool:

@@ -19,6 +19,7 @@ from ..nodes import (
 from ..scopes import Scope
 from ..summaries import Definition, is_abstract, is_optimizer_step, matched_arguments, takes_steps
 from .module_paths import module_path
+from .parameter_writes import writes_given
 from .stepped_modules import is_stepped_for_another, may_train
 from .trained_modules import may_concern, places_given
 from .training_names import CAMEL, TRAINERS, only_evaluates, sounds_like_training
@@ -88,6 +89,8 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
     if _calls_what_is_wrapped(facts, call, module) or _puts_averages_in(call, module):
         return True
     found = facts.definition(call.func)
+    if found is not None and writes_given(call, found, module):
+        return True
     if _LOADS.search(name) and (call.args or call.keywords):
         return _is_given(facts, call, module) and (found is None or _loads_weights(found.scope))
     if found is not None and found.scope.is_function and _loads_into(call, found.scope, module):
