@@ -36,7 +36,7 @@ def is_detached(losses: Losses, value: Value, *, derived: bool = False) -> bool:
     kind = _kind(losses, value)
     if derived and value in losses.backwards:
         return is_detached_itself(value.source)  # a number it begins with has no `backward`
-    if derived and detaches(value.source):
+    if derived and _has_no_graph(losses.facts, value.source):
         return True
     return kind.name in ("number", "ndarray", "text") or (derived and kind.is_tensor and kind.graph is False)
 
@@ -80,7 +80,45 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     kind = _kind(losses, part)
     if part in losses.summed and kind.name == "dict":
         return True
-    return not detaches(source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
+    return not _has_no_graph(losses.facts, source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
+
+
+def _has_no_graph(facts: FileFacts, source: ast.expr) -> bool:
+    """Whether what is detached in an expression leaves no graph: not in `(log_prob * advantage.detach()).mean()`."""
+    return detaches(source) and not _weighs_by_number(facts, source)
+
+
+def _weighs_by_number(facts: FileFacts, node: ast.expr, depth: int = 0) -> bool:
+    """Whether an expression is a product, or the mean of one, with a factor that is not detached."""
+    match node:
+        case ast.UnaryOp(operand=inside):
+            return _weighs_by_number(facts, inside, depth)
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+            return any(_may_have_graph(facts, each, depth + 1) for each in (left, right))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="mean" | "sum"), args=[inside, *_]):
+            return _weighs_by_number(facts, inside, depth)
+        case ast.Call(func=ast.Attribute(value=inside, attr="mean" | "sum")):
+            return _weighs_by_number(facts, inside, depth)
+    return False
+
+
+def _may_have_graph(facts: FileFacts, factor: ast.expr, depth: int) -> bool:
+    """Whether a factor is computed from tensors, and neither is detached nor computed without gradients."""
+    while isinstance(factor, ast.UnaryOp):
+        factor = factor.operand
+    if depth > _DEEPEST or facts.is_without_graph(factor):
+        return False
+    if isinstance(factor, ast.Name):
+        bound = facts.bindings(factor)
+        return bool(bound) and all(
+            each.how == "value" and each.value is not None and _may_have_graph(facts, each.value, depth + 1)
+            for each in bound
+        )
+    if detaches(factor):
+        return _weighs_by_number(facts, factor, depth)
+    kind = facts.kind_of(factor)
+    is_computed = isinstance(factor, ast.Call | ast.BinOp) and _has_tensors(facts, factor)
+    return is_computed and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
 
 
 def _is_mean_of_sum(part: Value, made_of: Iterable[Value]) -> bool:
