@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ..nodes import is_true, keyword, path_of
 from .loss_flow import Losses
 from .loss_names import calls_loss, calls_model, is_summand_by_name, is_surely_loss
 from .loss_sources import is_loss_of_torch
+from .loss_terms import terms
 from .loss_values import Value
+
+if TYPE_CHECKING:
+    from ..file_facts import FileFacts
+
+_NUMBERS = ("item(", "detach", "no_grad", "numpy", ".data", "float(", "inference_mode", "tolist")
 
 
 def all_values(losses: Losses) -> Iterator[Value]:
@@ -37,12 +44,12 @@ def computed_beside(losses: Losses) -> set[Value]:
     An error is what is called one and computed by arithmetic: `mae = (out - y).abs().mean()`.
     """
     outputs = differentiated_outputs(losses)
-    if not outputs or any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls):
-        return set()  # the graph is for another one
+    if not outputs or _is_graph_for_another(losses):
+        return set()
     given = {
         each
         for each, of in losses.outputs.items()
-        if of & outputs and isinstance(each.source, ast.Call) and is_loss_of_torch(losses.facts, each.source)
+        if of & outputs and each.source is not None and _has_loss_in_it(losses.facts, each.source)
     }
     named = {each for each in all_values(losses) if not each.part and is_summand_by_name(each.name)}
     if named:
@@ -52,6 +59,39 @@ def computed_beside(losses: Losses) -> set[Value]:
         for each in given
         if isinstance(each.source, ast.BinOp | ast.Call) and not losses.facts.is_without_graph(each.source)
     }
+
+
+def _has_loss_in_it(facts: FileFacts, source: ast.expr) -> bool:
+    """Whether an expression has a loss in it: of PyTorch, or of a function here that detaches nothing."""
+    return any(
+        is_loss_of_torch(facts, each) or _is_loss_of_project(facts, each)
+        for each in terms(source)
+        if isinstance(each, ast.Call)
+    )
+
+
+def _is_loss_of_project(facts: FileFacts, call: ast.Call) -> bool:
+    found = facts.definition(call.func) if calls_loss(call) else None
+    if found is None or not found.scope.is_function or not found.scope.body:
+        return False
+    returned = [each.value for each in found.scope.nodes(ast.Return)]
+    source = found.facts.source
+    text = "".join(map(source.segment, [*getattr(found.scope.node, "decorator_list", ()), *found.scope.body]))
+    is_number = any(word in text for word in _NUMBERS)
+    return (
+        bool(returned)
+        and not is_number
+        and all(isinstance(each, ast.BinOp | ast.Call | ast.UnaryOp) for each in returned)
+    )
+
+
+def _is_graph_for_another(losses: Losses) -> bool:
+    """Whether a graph is kept for another `backward()`, here or in a caller: `loss.backward(retain_graph=True)`."""
+    if not any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls):
+        return False
+    scope = losses.scope
+    is_given_back = any(each.value is not None for each in scope.nodes(ast.Return)) or scope.has(ast.Yield)
+    return len(losses.backward_calls) > 1 or is_given_back or bool(scope.self_name)
 
 
 def _made_of(losses: Losses, values: set[Value]) -> set[Value]:

@@ -17,10 +17,11 @@ from ..summaries import Definition, bases_of, find_method, is_decorated_to, matc
 from .computed_beside import all_values, computed_alike, computed_beside
 from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
-from .loss_names import calls_model, is_loss_of_part, is_one_loss, mentions_loss
+from .loss_names import calls_model, is_loss_of_part, is_one_loss, is_residual, mentions_loss
 from .loss_places import place_of
 from .loss_sources import BACKWARDS
-from .loss_summands import is_detached, is_summand, may_hang
+from .loss_summands import is_detached, is_summand, may_hang, shows_tensors
+from .loss_terms import may_be_tensor
 from .loss_values import ANY, Part, Value
 from .shown_tensors import is_shown
 
@@ -156,7 +157,11 @@ def _returns_summand(facts: FileFacts, call: ast.Call, part: Part, of: set[Part]
 
     def are_summands(values: frozenset[Value]) -> bool:
         return bool(values) and all(
-            (may_hang(losses, each) or any(is_summand(losses, each, one) for one in differentiated))
+            (
+                may_hang(losses, each)
+                or any(is_summand(losses, each, one) for one in differentiated)
+                or (is_residual(each.name) and may_be_tensor(each.source) and shows_tensors(losses, each))
+            )
             and bool(made_of & {each, *_renamed(losses, each)})
             for each in values
         )

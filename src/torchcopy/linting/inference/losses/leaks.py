@@ -45,9 +45,9 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
 
 
 def is_leak_of_output(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> bool:
-    """Whether what a model gave is listed in the same round in which `backward()` has gone through its graph."""
+    """Whether what a model gave is listed in the round, or call, in which `backward()` went through its graph."""
     loop = facts.loops(kept.statement)[:1]
-    is_done = bool(loop) and any(facts.loops(each)[:1] == loop for each in losses.backward_calls)
+    is_done = any(facts.loops(each)[:1] == loop for each in losses.backward_calls)
     return is_done and not kept.is_sum and is_leak(facts, scope, losses, kept)
 
 

@@ -32,6 +32,8 @@ def is_bounded(facts: FileFacts, losses: Losses, root: str) -> bool:
             match each.value.slice:
                 case ast.Slice(lower=ast.UnaryOp(op=ast.USub(), operand=longest)):  # `losses = losses[-20:]`
                     return _is_short(longest)
+                case ast.Slice(lower=ast.BinOp(left=ast.Call(), op=ast.Sub(), right=longest), upper=None):
+                    return _is_short(longest)  # `losses = losses[len(losses) - 20:]`
             return True
     return root in losses.cut or is_cut(scope, root)
 

@@ -20,6 +20,7 @@ _SURELY = re.compile(r"loss|(^|_)(kl|kld|nll|elbo)")
 _SUMMANDS = re.compile(  # by whole words: what is added up to a loss, under a name that says no more
     r"(^|_)(mse|mae|bce|ce|l[12]|err|error|rec|recon|reconstruction|dice|adv|gp|tv|huber|hinge|triplet|ssim)(_|$)|^l_|^err"
 )
+_RESIDUALS = re.compile(r"(^|_)(resid(ual)?s?|errs?|errors?|diffs?|differences?)(_|$)")
 _GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_func|_fnc|_function)?\d?$|^crit$")
 _MODELS = re.compile(
     r"(^|_)(model|net|network|module|vae|autoencoder|nn|mlp|[cgr]nn|gcn|lstm|gru|u_?net|resnet|bert|transformer|"
@@ -55,6 +56,11 @@ def is_loss_of_part(name: str) -> bool:
 def is_summand_by_name(name: str) -> bool:
     """Whether the last part of a name is that of what is added up to a loss: `out.l1`, `rec_error`."""
     return _SUMMANDS.search(name.lower().rpartition(".")[2]) is not None
+
+
+def is_residual(name: str) -> bool:
+    """Whether a name is that of what a loss is the mean square of: `residual`, `pde_error`."""
+    return _RESIDUALS.search(name.lower()) is not None
 
 
 def calls_loss(call: ast.Call) -> bool:

@@ -71,7 +71,7 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
         source = source.body
     made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
     is_named = is_loss_like(part.place) or part in losses.summed or any(map(calls_loss, made_by))
-    if not (is_named and is_surely_loss(part.place)) and not _shows_tensors(losses, part):
+    if not (is_named and is_surely_loss(part.place)) and not shows_tensors(losses, part):
         return False  # the penalty or advantage that an environment gives, say
     is_named = is_named or is_summand_by_name(part.name)
     if not isinstance(source, ast.Call | ast.BinOp | ast.UnaryOp) or not is_named:
@@ -80,11 +80,13 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     kind = _kind(losses, part)
     if part in losses.summed and kind.name == "dict":
         return True
-    return not _has_no_graph(losses.facts, source) and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
+    return not _has_no_graph(losses.facts, source) and (
+        not kind.is_known or (kind.is_tensor and kind.graph is not False)
+    )
 
 
 def _has_no_graph(facts: FileFacts, source: ast.expr) -> bool:
-    """Whether what is detached in an expression leaves no graph: not in `(log_prob * advantage.detach()).mean()`."""
+    """Whether what is detached in an expression leaves no graph: not in `log_prob * advantage.detach()`."""
     return detaches(source) and not _weighs_by_number(facts, source)
 
 
@@ -134,7 +136,7 @@ def is_summand(losses: Losses, part: Value, of: Value) -> bool:
         return False
     if isinstance(part.source, ast.ListComp | ast.List):
         return of.source is not None and is_list_of_tensors(losses, part) and _joins(of.source, part.place)
-    if not may_be_tensor(part.source) or not _shows_tensors(losses, part):
+    if not may_be_tensor(part.source) or not shows_tensors(losses, part):
         return False
     if of.source is None or _COUNTS.search(part.place.lower()):
         return False
@@ -154,7 +156,7 @@ def _listed_in(source: ast.expr) -> Iterator[ast.expr]:
                 yield from shown(given)
 
 
-def _shows_tensors(losses: Losses, part: Value) -> bool:
+def shows_tensors(losses: Losses, part: Value) -> bool:
     """Whether something tells that a value is computed from tensors: what nothing tells of may be a number."""
     if part.source is not None and _has_tensors(losses.facts, part.source):
         return True

@@ -85,7 +85,7 @@ def writes_given(call: ast.Call, found: Definition, module: str) -> bool:
 
 
 def _places_written(facts: FileFacts, function: Scope) -> Iterator[str]:
-    """The parameters of a function into whose tensors a loop of it writes: `p.data.copy_(q)`, `p -= lr * p.grad`."""
+    """The parameters of a function into whose tensors it writes, in a loop: `p.data.copy_(q)`, `p -= p.grad`."""
     named = {each.arg for each in function.parameters}
     written = [written_tensor(facts, each) for each in function.nodes(ast.Call)]
     written += [values_behind(each.target) for each in function.nodes(ast.AugAssign)]
