@@ -17,6 +17,7 @@ from .loss_names import calls_loss, calls_model, mentions_loss
 from .loss_places import place_of
 from .loss_terms import detaches, entries_of, shown, summed_dict, terms
 from .loss_values import ANY, Value
+from .read_as_numbers import is_read_as_numbers
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -96,7 +97,7 @@ class LossSources(Flow[Value]):
             for term in terms(value)
             if isinstance(term, ast.Call) and not detaches(term)
             for each in arguments(term)
-            if mentions_loss(path_of(each))
+            if mentions_loss(path_of(each)) and not is_read_as_numbers(self.facts, term, each)
         ]
         given += [
             each
