@@ -22,13 +22,17 @@ _MOST_CALLS = 10
 def differentiated_parts(facts: FileFacts, scope: Scope) -> set[Part]:
     """Which parts of what a function returns have `backward()` called on them by a caller."""
     found: set[Part] = set()
-    for losses, call in itertools.islice(_calls(facts, scope), _MOST_CALLS):
+    for losses, call in calls_of(facts, scope):
         found |= {each.part for each in losses.backwards | losses.parts_of(losses.backwards) if each.source is call}
     return found
 
 
+def calls_of(facts: FileFacts, scope: Scope) -> Iterator[tuple[Losses, ast.Call]]:
+    """The calls of a function, each with the losses of the function that calls: the first few."""
+    return itertools.islice(_calls(facts, scope), _MOST_CALLS)
+
+
 def _calls(facts: FileFacts, scope: Scope) -> Iterator[tuple[Losses, ast.Call]]:
-    """The calls of a function, each with the losses of the function that calls."""
     from .loss_flow import losses_of  # which itself asks for callers
 
     owner = scope.owner if scope.self_name and scope.parent is scope.owner else None

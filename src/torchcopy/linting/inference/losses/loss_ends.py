@@ -10,6 +10,7 @@ from ..scopes import Scope
 from .loss_flow import Losses
 from .loss_places import branches, place_of
 from .loss_values import KeptValue
+from .read_as_numbers import is_only_shown
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -70,8 +71,15 @@ def is_detached_there(losses: Losses, kept: KeptValue) -> bool:
     )
 
 
+def _has(scope: Scope, name: str) -> bool:
+    return any(each.id == name for each in scope.nodes(ast.Name))
+
+
 def is_used_up(facts: FileFacts, scope: Scope, root: str) -> bool:
-    """Whether other methods empty the attribute that keeps losses, or compute with what it holds."""
+    """Whether other functions empty the attribute, or list of the file, that keeps losses, or compute with it."""
+    if not scope.owns(root):
+        used = [each for each in facts.scopes if each is not scope and _has(each, root)]
+        return not all(is_only_shown(facts, each, root) for each in used)
     name = root.partition(".")[2]
     methods = [each for each in (scope.owner.inner if scope.owner is not None else ()) if each.self_name]
     for method in methods:

@@ -357,6 +357,13 @@ def _assigned(at: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
     return [(target, value)]
 
 
+def _may_outlive(scope: Scope, keeper: str) -> bool:
+    """Whether a keeper may be there for longer than a function: an attribute, a parameter, a name of outside."""
+    root = keeper.partition("[")[0]
+    is_given = any(each.arg == root for each in scope.parameters)
+    return scope.owns(keeper) or is_given or (scope.is_function and root not in scope.bindings)
+
+
 def _by_any_name(scope: Scope) -> list[ast.arg]:
     """The dict in which a function takes keywords of any name."""
     taken = getattr(getattr(scope.node, "args", None), "kwarg", None)
@@ -372,7 +379,7 @@ def losses_of(facts: FileFacts, scope: Scope) -> Losses:
         losses.run(scope.body, frozenset(Value(each.arg, each) for each in given))
         if is_training_step(facts, scope):
             losses.differentiate_returned({(), ("loss",)})
-        elif any(scope.owns(each.keeper) for each in losses.kept.values()) and not losses.backwards:
+        elif any(_may_outlive(scope, each.keeper) for each in losses.kept.values()) and not losses.backwards:
             parts = differentiated_parts(facts, scope)
             losses.differentiate_returned(parts)
             losses.is_for_caller = bool(parts)

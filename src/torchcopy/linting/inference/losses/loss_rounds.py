@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from ..nodes import Loop, called_name, gone_through, method_call, names_in, path_of, root_name
 from ..scopes import Scope
-from ..summaries import is_optimizer_step
+from ..summaries import is_optimizer_step, matched_arguments
 from ..values.elements import container_of
+from .callers import calls_of
 from .loss_names import mentions_loss
 from .loss_places import branches
 from .loss_sources import BACKWARDS
 from .loss_values import ANY, KeptValue
+from .read_as_numbers import is_only_shown
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -47,8 +49,11 @@ def repeats(
     name = root_name(root)
     if is_of_outside(facts, scope, name) and not facts.loops(kept.statement):
         return not _is_differentiated_somewhere(facts, root)
-    if is_by_call and [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
-        return True  # a meter that the caller has, for many calls
+    if [each.how for each in scope.bindings.get(name, [])] == ["parameter"]:
+        if is_by_call:
+            return True  # a meter that the caller has, for many calls
+        if not facts.loops(kept.statement):
+            return _outlives_in_a_caller(facts, scope, kept, name)
     if (stepping := _stepping_with(scope, name)) is not None:
         scope, at = stepping
         kept = dataclasses.replace(kept, statement=at)
@@ -60,6 +65,40 @@ def repeats(
     ]
     begins += [call for call in scope.nodes(ast.Call) if path_of(method_call(call, "clear")) == name]
     return _outlives_a_round(facts, kept, begins, differentiating)
+
+
+def _outlives_in_a_caller(facts: FileFacts, scope: Scope, kept: KeptValue, name: str) -> bool:
+    """Whether a caller has a list for a parameter over many rounds, in each of which it calls the function.
+
+    Where the function differentiates nothing, it does so with what the function returns.
+    """
+    own = facts.losses.get(scope)
+    for losses, call in calls_of(facts, scope):
+        caller = losses.scope
+        given = next((value for each, value in matched_arguments(call, scope) if each.arg == name), None)
+        if not isinstance(given, ast.Name) or losses.facts.is_without_graph(call):
+            continue
+        if own is not None and own.is_for_caller:
+            differentiated = losses.backwards | losses.parts_of(losses.backwards)
+            if not any(each.source is call for each in differentiated):
+                continue
+        bound = caller.bindings.get(given.id, [])
+        is_begun = bool(bound) and all(each.how == "value" and _is_empty(each.value) for each in bound)
+        there = dataclasses.replace(kept, statement=call)
+        if (
+            is_begun
+            and _outlives_a_round(losses.facts, there, [each.node for each in bound], frozenset())
+            and is_only_shown(losses.facts, caller, given.id, call)
+        ):
+            return True
+    return False
+
+
+def _is_empty(value: ast.expr | None) -> bool:
+    """Whether an expression makes a list or dict that is filled later, or a dict of such."""
+    if isinstance(value, ast.Call):
+        return called_name(value) in ("list", "dict", "defaultdict") and not value.keywords
+    return isinstance(value, ast.List | ast.Dict | ast.DictComp)
 
 
 def _begun_with_each_call(facts: FileFacts, scope: Scope, places: set[str], keeps: ast.AST) -> list[ast.AST]:

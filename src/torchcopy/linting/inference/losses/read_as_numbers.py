@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _DEEPEST = 3  # calls of calls
 _GIVES_NUMBERS = ("len", "float", "int", "print", "tensor")
 _OF_NUMBERS = ("numpy", "np", "math", "statistics")
+_SHOWS = ("plot", "save", "dump", "str", "repr", "enumerate", "savez", "to_csv", "DataFrame", "pformat")
 _PUTS_IN = ("append", "extend", "insert")
 
 
@@ -35,6 +36,23 @@ def is_read_as_numbers(facts: FileFacts, call: ast.Call, argument: ast.expr, dep
         known[key] = False  # of a function that calls itself
         known[key] = _reads_numbers(found.facts, found.scope, name, depth)
     return known[key]
+
+
+def is_only_shown(facts: FileFacts, scope: Scope, name: str, given_to: ast.Call | None = None) -> bool:
+    """Whether a function only reads the numbers of a list, shows, saves or returns it, and gives it to one call."""
+    reads = [each for each in scope.nodes(ast.Name) if each.id == name and type(each.ctx) is ast.Load]
+    return all(_is_number(facts, each, 0) or _is_shown(facts, each, given_to) for each in reads)
+
+
+def _is_shown(facts: FileFacts, read: ast.Name, given_to: ast.Call | None) -> bool:
+    for at in facts.above(read):
+        if at is given_to or isinstance(at, ast.Return):
+            return True
+        if isinstance(at, ast.Call):
+            return called_name(at) in _SHOWS
+        if not isinstance(at, ast.Tuple | ast.List | ast.Dict | ast.Subscript | ast.keyword):
+            return False
+    return False
 
 
 def _reads_numbers(facts: FileFacts, scope: Scope, name: str, depth: int) -> bool:
