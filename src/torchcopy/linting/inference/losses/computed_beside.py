@@ -6,17 +6,22 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import is_true, keyword, path_of
+from ..nodes import called_name, is_true, keyword, path_of
 from .loss_flow import Losses
 from .loss_names import calls_loss, calls_model, is_summand_by_name, is_surely_loss
 from .loss_sources import is_loss_of_torch
 from .loss_terms import terms
 from .loss_values import Value
+from .read_as_numbers import is_only_shown
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-_NUMBERS = ("item(", "detach", "no_grad", "numpy", ".data", "float(", "inference_mode", "tolist")
+_MAY_LEAVE_GRAPH = (ast.Compare, ast.With, ast.Try, ast.For, ast.While, ast.Lambda, ast.FunctionDef, ast.If)
+_DIFFERENTIABLE = frozenset(
+    "mean sum abs pow sqrt exp log log_softmax softmax sigmoid logsigmoid relu square norm view reshape flatten "
+    "squeeze unsqueeze clamp sub add mul div transpose permute neg softplus tanh".split()
+)
 
 
 def all_values(losses: Losses) -> Iterator[Value]:
@@ -46,6 +51,7 @@ def computed_beside(losses: Losses) -> set[Value]:
     outputs = differentiated_outputs(losses)
     if not outputs or _is_graph_for_another(losses):
         return set()
+    keeps_graph = any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls)
     given = {
         each
         for each, of in losses.outputs.items()
@@ -57,7 +63,9 @@ def computed_beside(losses: Losses) -> set[Value]:
     return {
         each
         for each in given
-        if isinstance(each.source, ast.BinOp | ast.Call) and not losses.facts.is_without_graph(each.source)
+        if isinstance(each.source, ast.BinOp | ast.Call)
+        and not losses.facts.is_without_graph(each.source)
+        and (not keeps_graph or _is_only_shown(losses, each))
     }
 
 
@@ -71,17 +79,23 @@ def _has_loss_in_it(facts: FileFacts, source: ast.expr) -> bool:
 
 
 def _is_loss_of_project(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether a function of the project gives a loss, which all that it does leaves on the graph."""
     found = facts.definition(call.func) if calls_loss(call) else None
-    if found is None or not found.scope.is_function or not found.scope.body:
+    if found is None or not isinstance(found.scope.node, ast.FunctionDef) or found.scope.node.decorator_list:
         return False
-    returned = [each.value for each in found.scope.nodes(ast.Return)]
-    source = found.facts.source
-    text = "".join(map(source.segment, [*getattr(found.scope.node, "decorator_list", ()), *found.scope.body]))
-    is_number = any(word in text for word in _NUMBERS)
-    return (
-        bool(returned)
-        and not is_number
-        and all(isinstance(each, ast.BinOp | ast.Call | ast.UnaryOp) for each in returned)
+    inside = [each for at in found.scope.body for each in ast.walk(at)]
+    if any(isinstance(each, _MAY_LEAVE_GRAPH) or getattr(each, "attr", "") == "data" for each in inside):
+        return False
+    calls = [each for each in inside if isinstance(each, ast.Call)]
+    return bool(calls) and all(_is_differentiable(found.facts, each) for each in calls)
+
+
+def _is_differentiable(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether what is called is known to hand gradients on: a loss of PyTorch, a mean, a power."""
+    if is_loss_of_torch(facts, call) or called_name(call) in ("log_prob", "log_p"):
+        return True
+    return called_name(call) in _DIFFERENTIABLE and (
+        isinstance(call.func, ast.Attribute) and not facts.resolve(call.func).startswith(("math", "numpy"))
     )
 
 
@@ -92,6 +106,12 @@ def _is_graph_for_another(losses: Losses) -> bool:
     scope = losses.scope
     is_given_back = any(each.value is not None for each in scope.nodes(ast.Return)) or scope.has(ast.Yield)
     return len(losses.backward_calls) > 1 or is_given_back or bool(scope.self_name)
+
+
+def _is_only_shown(losses: Losses, value: Value) -> bool:
+    """Whether what a value is kept in is read for its numbers alone."""
+    keepers = {each.keeper.partition("[")[0] for each in losses.kept.values() if value in each.values}
+    return all(is_only_shown(losses.facts, losses.scope, each) for each in keepers)
 
 
 def _made_of(losses: Losses, values: set[Value]) -> set[Value]:

@@ -20,9 +20,9 @@ from .loss_flow import Losses, losses_of
 from .loss_names import calls_model, is_loss_of_part, is_one_loss, is_residual, mentions_loss
 from .loss_places import place_of
 from .loss_sources import BACKWARDS
-from .loss_summands import is_detached, is_summand, may_hang, shows_tensors
-from .loss_terms import may_be_tensor
+from .loss_summands import is_detached, is_summand, may_hang
 from .loss_values import ANY, Part, Value
+from .model_outputs import hangs_on_model
 from .shown_tensors import is_shown
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ def _returns_summand(facts: FileFacts, call: ast.Call, part: Part, of: set[Part]
     def are_summands(values: frozenset[Value]) -> bool:
         return bool(values) and all(
             (
-                may_hang(losses, each)
-                or any(is_summand(losses, each, one) for one in differentiated)
-                or (is_residual(each.name) and may_be_tensor(each.source) and shows_tensors(losses, each))
+                each.source is not None and hangs_on_model(losses.facts, each.source)
+                if is_residual(each.name)
+                else may_hang(losses, each) or any(is_summand(losses, each, one) for one in differentiated)
             )
             and bool(made_of & {each, *_renamed(losses, each)})
             for each in values

@@ -47,7 +47,11 @@ def is_leak(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue, *, 
 def is_leak_of_output(facts: FileFacts, scope: Scope, losses: Losses, kept: KeptValue) -> bool:
     """Whether what a model gave is listed in the round, or call, in which `backward()` went through its graph."""
     loop = facts.loops(kept.statement)[:1]
-    is_done = any(facts.loops(each)[:1] == loop for each in losses.backward_calls)
+    around = {*branches(facts, kept.statement, None)}
+    ways = [{*branches(facts, each, None)} for each in losses.backward_calls if facts.loops(each)[:1] == loop]
+    is_done = any(loop or around == way for way in ways)
+    if not loop and kept.keeper.count(".") > 1:
+        return False  # of another object, which others may empty
     return is_done and not kept.is_sum and is_leak(facts, scope, losses, kept)
 
 

@@ -9,6 +9,7 @@ from ..nodes import called_name, keyword, path_of
 from ..scopes import Scope
 from .loss_flow import Losses
 from .loss_places import branches, place_of
+from .loss_rounds import is_begun_by
 from .loss_values import KeptValue
 from .read_as_numbers import is_only_shown
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _FEW = 20  # graphs that are kept at a time
+_DEEPEST = 2  # names of names
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 
 
@@ -28,31 +30,57 @@ def is_bounded(facts: FileFacts, losses: Losses, root: str) -> bool:
     for each in bound:
         if isinstance(each.value, ast.Call) and called_name(each.value) == "deque":
             longest = each.value.args[1] if len(each.value.args) > 1 else keyword(each.value, "maxlen")
-            return _is_short(longest)
-        if isinstance(each.value, ast.Subscript) and path_of(each.value.value) == root:
-            match each.value.slice:
+            return _is_short(facts, scope, longest)
+        value = each.value.body if isinstance(each.value, ast.IfExp) else each.value
+        if isinstance(value, ast.Subscript) and path_of(value.value) == root:
+            match value.slice:
                 case ast.Slice(lower=ast.UnaryOp(op=ast.USub(), operand=longest)):  # `losses = losses[-20:]`
-                    return _is_short(longest)
+                    return _is_short(facts, scope, longest)
                 case ast.Slice(lower=ast.BinOp(left=ast.Call(), op=ast.Sub(), right=longest), upper=None):
-                    return _is_short(longest)  # `losses = losses[len(losses) - 20:]`
+                    return _is_short(facts, scope, longest)  # `losses = losses[len(losses) - 20:]`
             return True
-    return root in losses.cut or is_cut(scope, root)
+    for call in scope.nodes(ast.Call):
+        tests = [each.test for each in facts.above(call) if isinstance(each, ast.If)]
+        if any(path_of(one) == root for each in tests for one in ast.walk(each)) and is_begun_by(
+            facts, call, {root}
+        ):
+            return True  # `if len(self.losses) > 16: self.flush()`
+    return root in losses.cut or is_cut(facts, scope, root)
 
 
-def is_cut(scope: Scope, place: str) -> bool:
+def is_cut(facts: FileFacts, scope: Scope, place: str) -> bool:
     """Whether a list is cut to the last few: `del losses[:-20]`, `losses[:] = losses[-20:]`."""
     for each in scope.nodes(ast.Subscript):
         if type(each.ctx) is ast.Load or not isinstance(each.slice, ast.Slice) or path_of(each.value) != place:
             continue
         stored = scope.binding(each).value if type(each.ctx) is ast.Store else None
         cut = stored.slice if isinstance(stored, ast.Subscript) else each.slice
-        if any(_is_short(one) for one in ast.walk(cut) if isinstance(one, ast.Constant)):
+        if any(_is_short(facts, scope, one) for one in ast.walk(cut) if isinstance(one, ast.Constant)):
             return True
     return False
 
 
-def _is_short(length: ast.expr | None) -> bool:
+def _is_short(facts: FileFacts, scope: Scope, length: ast.expr | None, depth: int = 0) -> bool:
+    """Whether a number is known to be small: written there, a constant of the file, or what a parameter is else."""
+    if depth > _DEEPEST:
+        return False
+    bound = facts.bindings(length) if isinstance(length, ast.Name) else []
+    if isinstance(length, ast.Attribute) and scope.owns(path_of(length) or "") and scope.owner is not None:
+        bound = facts.class_attributes(scope.owner).get(length.attr, [])
+    if bound:
+        made = (_default(each.node, facts) if each.how == "parameter" else each.value for each in bound)
+        return all(_is_short(facts, scope, each, depth + 1) for each in made)
     return isinstance(length, ast.Constant) and isinstance(length.value, int) and length.value <= _FEW
+
+
+def _default(parameter: ast.AST, facts: FileFacts) -> ast.expr | None:
+    """What a parameter is where nothing is given for it."""
+    given = facts.parent(parameter)
+    if not isinstance(given, ast.arguments):
+        return None
+    by_place = [*given.posonlyargs, *given.args][len(given.posonlyargs) + len(given.args) - len(given.defaults) :]
+    known = [*zip(by_place, given.defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    return next((value for each, value in known if each is parameter), None)
 
 
 def is_detached_there(losses: Losses, kept: KeptValue) -> bool:

@@ -65,7 +65,7 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
             if is_leak(facts, scope, losses, each, given=taken.value):
                 return Keeper(facts, each.statement)
         elif root != taken.value.place and [one.how for one in scope.bindings.get(root, ())] == ["parameter"]:
-            if _is_emptied(scope, root, each):
+            if _is_emptied(facts, scope, root, each):
                 continue
             is_entry = each.keeper != root or not each.is_sum  # a number that is added to stays what it was
             is_slot = not isinstance(each.statement, ast.Call)
@@ -85,10 +85,10 @@ def _receiver(call: ast.Call) -> str:
     return path_of(call.func) or path_of(method_call(of, "setdefault")) or ""
 
 
-def _is_emptied(scope: Scope, name: str, kept: KeptValue) -> bool:
+def _is_emptied(facts: FileFacts, scope: Scope, name: str, kept: KeptValue) -> bool:
     """Whether a function also empties or cuts what it is given to keep losses in, or changes what it has put in."""
     calls = (method_call(each, "clear", "pop", "popleft", "popitem") for each in scope.nodes(ast.Call))
-    if is_cut(scope, name) or any(path_of(each) == name for each in calls):
+    if is_cut(facts, scope, name) or any(path_of(each) == name for each in calls):
         return True
     own = getattr(kept.statement, "targets", ())
     return not kept.is_sum and any(

@@ -104,7 +104,7 @@ def _is_empty(value: ast.expr | None) -> bool:
 def _begun_with_each_call(facts: FileFacts, scope: Scope, places: set[str], keeps: ast.AST) -> list[ast.AST]:
     """Where a method begins an attribute, or an entry of one, anew, if each call that keeps something does."""
     begins = _begins(scope, places)
-    begins += [call for call in scope.nodes(ast.Call) if _is_begun_by(facts, call, places)]
+    begins += [call for call in scope.nodes(ast.Call) if is_begun_by(facts, call, places)]
     around = {*facts.loops(keeps)}
     first = getattr(keeps, "lineno", 0)
     sure = [
@@ -117,7 +117,7 @@ def _begun_with_each_call(facts: FileFacts, scope: Scope, places: set[str], keep
     return sure if _begins_each_round(facts, sure, keeps, None) else []
 
 
-def _is_begun_by(facts: FileFacts, call: ast.Call, places: set[str]) -> bool:
+def is_begun_by(facts: FileFacts, call: ast.Call, places: set[str]) -> bool:
     """Whether a method always begins an attribute of its object anew: `self.parts` in `self.reset()`."""
     of = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
     found = facts.definition(call.func) if any(each.startswith(f"{of}.") for each in places) else None

@@ -13,6 +13,7 @@ from .loss_flow import Losses
 from .loss_names import calls_loss, calls_model, is_loss_like, is_summand_by_name, is_surely_loss
 from .loss_terms import detaches, is_detached_itself, may_be_tensor, shown, summands, terms
 from .loss_values import Value
+from .model_outputs import hangs_on_model
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
@@ -71,7 +72,7 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
         source = source.body
     made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
     is_named = is_loss_like(part.place) or part in losses.summed or any(map(calls_loss, made_by))
-    if not (is_named and is_surely_loss(part.place)) and not shows_tensors(losses, part):
+    if not (is_named and is_surely_loss(part.place)) and not _shows_tensors(losses, part):
         return False  # the penalty or advantage that an environment gives, say
     is_named = is_named or is_summand_by_name(part.name)
     if not isinstance(source, ast.Call | ast.BinOp | ast.UnaryOp) or not is_named:
@@ -96,31 +97,15 @@ def _weighs_by_number(facts: FileFacts, node: ast.expr, depth: int = 0) -> bool:
         case ast.UnaryOp(operand=inside):
             return _weighs_by_number(facts, inside, depth)
         case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
-            return any(_may_have_graph(facts, each, depth + 1) for each in (left, right))
+            return any(
+                hangs_on_model(facts, each) or (depth < _DEEPEST and _weighs_by_number(facts, each, depth + 1))
+                for each in (left, right)
+            )
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="mean" | "sum"), args=[inside, *_]):
             return _weighs_by_number(facts, inside, depth)
         case ast.Call(func=ast.Attribute(value=inside, attr="mean" | "sum")):
             return _weighs_by_number(facts, inside, depth)
     return False
-
-
-def _may_have_graph(facts: FileFacts, factor: ast.expr, depth: int) -> bool:
-    """Whether a factor is computed from tensors, and neither is detached nor computed without gradients."""
-    while isinstance(factor, ast.UnaryOp):
-        factor = factor.operand
-    if depth > _DEEPEST or facts.is_without_graph(factor):
-        return False
-    if isinstance(factor, ast.Name):
-        bound = facts.bindings(factor)
-        return bool(bound) and all(
-            each.how == "value" and each.value is not None and _may_have_graph(facts, each.value, depth + 1)
-            for each in bound
-        )
-    if detaches(factor):
-        return _weighs_by_number(facts, factor, depth)
-    kind = facts.kind_of(factor)
-    is_computed = isinstance(factor, ast.Call | ast.BinOp) and _has_tensors(facts, factor)
-    return is_computed and (not kind.is_known or (kind.is_tensor and kind.graph is not False))
 
 
 def _is_mean_of_sum(part: Value, made_of: Iterable[Value]) -> bool:
@@ -136,7 +121,7 @@ def is_summand(losses: Losses, part: Value, of: Value) -> bool:
         return False
     if isinstance(part.source, ast.ListComp | ast.List):
         return of.source is not None and is_list_of_tensors(losses, part) and _joins(of.source, part.place)
-    if not may_be_tensor(part.source) or not shows_tensors(losses, part):
+    if not may_be_tensor(part.source) or not _shows_tensors(losses, part):
         return False
     if of.source is None or _COUNTS.search(part.place.lower()):
         return False
@@ -156,7 +141,7 @@ def _listed_in(source: ast.expr) -> Iterator[ast.expr]:
                 yield from shown(given)
 
 
-def shows_tensors(losses: Losses, part: Value) -> bool:
+def _shows_tensors(losses: Losses, part: Value) -> bool:
     """Whether something tells that a value is computed from tensors: what nothing tells of may be a number."""
     if part.source is not None and _has_tensors(losses.facts, part.source):
         return True

@@ -72,16 +72,21 @@ def writes_given(call: ast.Call, found: Definition, module: str) -> bool:
 
     It is given the module, or `module.parameters()`, also if it leaves some of them out.
     """
-    function = found.scope
-    if not function.is_function or not function.parameters:
-        return False
-    known = found.facts.written_parameters
+    written = written_parameters(found)
+    return bool(written) and any(
+        each.arg in written and (module_of_parameters(value) or module_path(value)) == module
+        for each, value in matched_arguments(call, found.scope)
+    )
+
+
+def written_parameters(found: Definition) -> frozenset[str]:
+    """The parameters of a function of the project into whose tensors it writes in place."""
+    function, known = found.scope, found.facts.written_parameters
+    if not function.is_function:
+        return frozenset()
     if function not in known:
         known[function] = frozenset(_places_written(found.facts, function))
-    return bool(known[function]) and any(
-        each.arg in known[function] and (module_of_parameters(value) or module_path(value)) == module
-        for each, value in matched_arguments(call, function)
-    )
+    return known[function]
 
 
 def _places_written(facts: FileFacts, function: Scope) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ..nodes import arguments, called_name, method_call, path_of
 from ..summaries import is_optimizer_step, takes_steps
-from .parameter_writes import written_place
+from .parameter_writes import writes_given, written_place
 from .places import is_in, names_of_element
 from .rounds import (
     ROUNDS,
@@ -24,6 +24,8 @@ IN_THE_MIDST = re.compile(
     r"epoch|batch|step|update|backup|snapshot|save_best|improve|valid|after|good|push|remember"
 )
 
+_PUTS_BACK = re.compile(r"restore|revert|put_back|swap_back|undo|reset")
+
 
 class TrainedStates(StateUses):
     """Marks the states whose model a statement trains; what is done with them says the base class."""
@@ -32,13 +34,14 @@ class TrainedStates(StateUses):
         modules = {each.kept.module for each in facts if each.place and not each.is_trained}
         modules -= {*self._given_by_their_state(call, facts)}
         trained = {module for module in modules if self._updates(call, module)}
-        if trained:
+        put_back = {each for each in facts if each.place and not each.is_trained and self._puts_back(call, each)}
+        if trained or put_back:
             self.training_lines.add(call.lineno)
             changed = {
                 each
                 for each in facts
                 if not each.is_trained
-                and each.kept.module in trained
+                and (each.kept.module in trained or each in put_back)
                 and each not in loaded
                 and (each.is_of_former_pass or not is_one_of_each_round(self.facts, each.kept, call))
             }
@@ -51,6 +54,31 @@ class TrainedStates(StateUses):
         """Whether a call trains a module, which it may know as the element of a container."""
         names = (module, *names_of_element(self.facts, call, module))
         return any(updates(self.facts, call, each) for each in names)
+
+    def _puts_back(self, call: ast.Call, state: State) -> bool:
+        """Whether a call writes other weights over those of a state, which had been put in for a while.
+
+        That is `ema.restore(net.parameters())` behind `ema.copy_to(net.parameters())`, the state kept in between.
+        """
+        module, kept_at = state.kept.module, state.kept.call
+        if not self._writes_into(call, module) or not _PUTS_BACK.search(called_name(call)):
+            return False
+        owner = path_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        before = [
+            each
+            for each in self.scope.nodes(ast.Call)
+            if isinstance(each.func, ast.Attribute)
+            and path_of(each.func.value) == owner
+            and each.lineno < call.lineno
+            and self.facts.loops(each) == self.facts.loops(call)
+            and self._writes_into(each, module)
+        ]
+        last = max(before, key=lambda each: each.lineno, default=None)
+        return last is not None and last.lineno < kept_at.lineno and not _PUTS_BACK.search(called_name(last))
+
+    def _writes_into(self, call: ast.Call, module: str) -> bool:
+        found = self.facts.definition(call.func) if isinstance(call.func, ast.Attribute) else None
+        return found is not None and writes_given(call, found, module)
 
     def _given_by_their_state(self, call: ast.Call, facts: frozenset[State]) -> Iterator[str]:
         """The modules whose state alone a function is given: it trains a model of its own, which begins so."""

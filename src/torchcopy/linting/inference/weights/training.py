@@ -19,7 +19,7 @@ from ..nodes import (
 from ..scopes import Scope
 from ..summaries import Definition, is_abstract, is_optimizer_step, matched_arguments, takes_steps
 from .module_paths import module_path
-from .parameter_writes import writes_given
+from .parameter_writes import writes_given, written_parameters
 from .stepped_modules import is_stepped_for_another, may_train
 from .trained_modules import may_concern, places_given
 from .training_names import CAMEL, TRAINERS, only_evaluates, sounds_like_training
@@ -89,18 +89,23 @@ def updates(facts: FileFacts, call: ast.Call, module: str) -> bool:
     if _calls_what_is_wrapped(facts, call, module) or _puts_averages_in(call, module):
         return True
     found = facts.definition(call.func)
-    if found is not None and writes_given(call, found, module):
-        return True
     if _LOADS.search(name) and (call.args or call.keywords):
         return _is_given(facts, call, module) and (found is None or _loads_weights(found.scope))
     if found is not None and found.scope.is_function and _loads_into(call, found.scope, module):
         return True
-    if only_evaluates(facts, call):
+    if only_evaluates(facts, call) or (found is not None and _writes_others(call, found, module)):
         return False
     trains = takes_steps(found)
     if not trains and not name.lstrip("_")[:1].isupper():  # a class does not train
         trains = sounds_like_training(call, name, found is not None) and not _has_nothing_to_train(found)
     return trains and may_concern(facts, call, module) and not is_stepped_for_another(facts, call, module)
+
+
+def _writes_others(call: ast.Call, found: Definition, module: str) -> bool:
+    """Whether a function writes into parameters that it is given, and none of a module: `copy(net, target)`."""
+    if not written_parameters(found) or writes_given(call, found, module):
+        return False
+    return not any(called_name(each) in ("step", "backward") for each in found.scope.nodes(ast.Call))
 
 
 def _has_nothing_to_train(found: Definition | None, depth: int = 0) -> bool:
