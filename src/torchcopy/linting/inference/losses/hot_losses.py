@@ -157,12 +157,7 @@ def _returns_summand(facts: FileFacts, call: ast.Call, part: Part, of: set[Part]
 
     def are_summands(values: frozenset[Value]) -> bool:
         return bool(values) and all(
-            (
-                each.source is not None and hangs_on_model(losses.facts, each.source)
-                if is_residual(each.name)
-                else may_hang(losses, each) or any(is_summand(losses, each, one) for one in differentiated)
-            )
-            and bool(made_of & {each, *_renamed(losses, each)})
+            _is_summand_of(losses, each, differentiated) and bool(made_of & {each, *_renamed(losses, each)})
             for each in values
         )
 
@@ -170,6 +165,16 @@ def _returns_summand(facts: FileFacts, call: ast.Call, part: Part, of: set[Part]
     inside = part[:-1] if part[-1] == ANY else part
     entries = [values for one, values in losses.returned if one[:-1] == inside and one and isinstance(one[-1], str)]
     return (bool(given) and all(map(are_summands, given))) or any(map(are_summands, entries))
+
+
+def _is_summand_of(losses: Losses, value: Value, differentiated: set[Value]) -> bool:
+    """Whether a value hangs on the graph of what it is a part of, as its name tells, or what it is made of."""
+    is_known = value.source is not None and hangs_on_model(losses.facts, value.source)
+    if is_residual(value.name):
+        return is_known
+    if may_hang(losses, value) or (is_known and value in differentiated):  # `return a + b, a, b`
+        return True
+    return any(is_summand(losses, value, one) for one in differentiated)
 
 
 def _renamed(losses: Losses, value: Value) -> set[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, keyword, path_of
@@ -11,12 +12,13 @@ from .loss_flow import Losses
 from .loss_places import branches, place_of
 from .loss_rounds import is_begun_by
 from .loss_values import KeptValue
-from .read_as_numbers import is_only_shown
+from .read_as_numbers import is_asked_for, is_only_shown
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _FEW = 20  # graphs that are kept at a time
+_KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
 _DEEPEST = 2  # names of names
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 
@@ -24,7 +26,7 @@ _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 def is_bounded(facts: FileFacts, losses: Losses, root: str) -> bool:
     """Whether the keeper is a `deque` of the last few, or a list from which the oldest are taken."""
     scope = losses.scope
-    bound = scope.bindings.get(root, [])
+    bound = scope.bindings.get(root) or facts.module.bindings.get(root, [])
     if root.startswith(f"{scope.self_name}.") and scope.owner is not None:
         bound = facts.class_attributes(scope.owner).get(root.partition(".")[2], [])
     for each in bound:
@@ -99,15 +101,18 @@ def is_detached_there(losses: Losses, kept: KeptValue) -> bool:
     )
 
 
-def _has(scope: Scope, name: str) -> bool:
-    return any(each.id == name for each in scope.nodes(ast.Name))
+def _reads(scope: Scope, name: str) -> bool:
+    return any(each.id == name and type(each.ctx) is ast.Load for each in scope.nodes(ast.Name))
 
 
 def is_used_up(facts: FileFacts, scope: Scope, root: str) -> bool:
     """Whether other functions empty the attribute, or list of the file, that keeps losses, or compute with it."""
     if not scope.owns(root):
-        used = [each for each in facts.scopes if each is not scope and _has(each, root)]
-        return not all(is_only_shown(facts, each, root) for each in used)
+        used = [each for each in facts.scopes if each is not scope and _reads(each, root)]
+        if not any(is_asked_for(facts, each, root) for each in used) or _KEEPS_GRAPHS.search(facts.source.text):
+            return True  # by another file, it seems
+        begins = any(root in each.names for other in facts.scopes for each in other.nodes(ast.Global))
+        return begins or not all(is_only_shown(facts, each, root) for each in used)
     name = root.partition(".")[2]
     methods = [each for each in (scope.owner.inner if scope.owner is not None else ()) if each.self_name]
     for method in methods:

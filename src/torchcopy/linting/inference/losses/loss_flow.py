@@ -361,7 +361,8 @@ def _may_outlive(scope: Scope, keeper: str) -> bool:
     """Whether a keeper may be there for longer than a function: an attribute, a parameter, a name of outside."""
     root = keeper.partition("[")[0]
     is_given = any(each.arg == root for each in scope.parameters)
-    return scope.owns(keeper) or is_given or (scope.is_function and root not in scope.bindings)
+    is_of_file = scope.is_function and "." not in root and root not in scope.bindings
+    return scope.owns(keeper) or is_given or is_of_file
 
 
 def _by_any_name(scope: Scope) -> list[ast.arg]:

@@ -70,13 +70,19 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
             is_entry = each.keeper != root or not each.is_sum  # a number that is added to stays what it was
             is_slot = not isinstance(each.statement, ast.Call)
             if is_entry and keeps_graphs(facts, scope, losses, each, given=taken.value, is_slot_known=is_slot):
-                return Keeper(facts, each.statement, root, is_slot)
+                return Keeper(facts, each.statement, root, is_slot and not _is_asked_by_key(each.statement, root))
     for given in losses.given.values():
         if taken.value in given.values and owns(_receiver(given.call)):
             found = kept_by_call(facts, given, depth + 1)
             if found is not None and not found[1].bucket:
                 return found[1]
     return None
+
+
+def _is_asked_by_key(statement: ast.AST, name: str) -> bool:
+    """Whether a statement asks a dict for an entry that may be missing: `sums[key] = sums.get(key, 0) + loss`."""
+    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call))
+    return any(path_of(method_call(each, "get")) == name for each in calls)
 
 
 def _receiver(call: ast.Call) -> str:

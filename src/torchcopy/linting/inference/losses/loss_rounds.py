@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DEEPEST = 3  # calls of calls
 _LOADERS = re.compile(r"loader|dataset|batches$|(^|_)(dl|train_data|trainset|data_iter|train_iter)$")
 _FUNCTIONS = re.compile(r"loss|crit|func|(^|_)(fn|f)$")  # what a loop tries, one after the other
+_KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
 _PARTS = ("model", "net", "optimizer", "task", "task_name", "domain", "modality", "device")
 
 
@@ -73,6 +74,8 @@ def _outlives_in_a_caller(facts: FileFacts, scope: Scope, kept: KeptValue, name:
     Where the function differentiates nothing, it does so with what the function returns.
     """
     own = facts.losses.get(scope)
+    if _KEEPS_GRAPHS.search(facts.source.text):
+        return False
     for losses, call in calls_of(facts, scope):
         caller = losses.scope
         given = next((value for each, value in matched_arguments(call, scope) if each.arg == name), None)
@@ -82,16 +85,29 @@ def _outlives_in_a_caller(facts: FileFacts, scope: Scope, kept: KeptValue, name:
             differentiated = losses.backwards | losses.parts_of(losses.backwards)
             if not any(each.source is call for each in differentiated):
                 continue
+            differentiating = frozenset(losses.backward_loops)
+        else:
+            loops = losses.facts.loops(call)
+            differentiating = frozenset(each for each in loops if is_over_batches(each) or _is_over_many(each))
+        if not differentiating:
+            continue
         bound = caller.bindings.get(given.id, [])
         is_begun = bool(bound) and all(each.how == "value" and _is_empty(each.value) for each in bound)
         there = dataclasses.replace(kept, statement=call)
         if (
             is_begun
-            and _outlives_a_round(losses.facts, there, [each.node for each in bound], frozenset())
+            and _outlives_a_round(losses.facts, there, [each.node for each in bound], differentiating)
             and is_only_shown(losses.facts, caller, given.id, call)
         ):
             return True
     return False
+
+
+def _is_over_many(loop: Loop) -> bool:
+    """Whether a loop counts to a number that is given: `range(epochs)`, and not a few tries."""
+    through = loop.iter if isinstance(loop, ast.For) else None
+    is_range = isinstance(through, ast.Call) and called_name(through) in ("range", "trange")
+    return is_range and any(isinstance(each, ast.Name | ast.Attribute) for each in through.args)  # type: ignore[union-attr]
 
 
 def _is_empty(value: ast.expr | None) -> bool:

@@ -157,6 +157,8 @@ class LossSources(Flow[Value]):
     def held_by_object(self, call: ast.expr) -> Iterator[ast.expr]:
         """What an object of a class of the project keeps of what it is made with: `loss` of `Round(step, loss)`."""
         found = self.facts.definition(call.func) if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call) and found is None and fields_of_named_tuple(self.facts, call.func):
+            yield from arguments(call)
         if found is None or not isinstance(found.scope.node, ast.ClassDef) or not isinstance(call, ast.Call):
             return
         by_name = {each.arg: each.value for each in call.keywords if each.arg is not None}
@@ -219,6 +221,8 @@ class LossSources(Flow[Value]):
         found = {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
         if isinstance(term, ast.Subscript) and isinstance(term.slice, ast.Name) and name is not None:
             found |= {each for each in facts if (path_of(each.source) or "").startswith(f"{name}[")}
+            given = {each for each in facts if each.place == name and isinstance(each.source, ast.Call)}
+            found |= given & self.summed  # all of whose entries are added up
             key = container_of(self.facts, term.slice)
             is_of_all = path_of(method_call(key, "keys") or key) == name
             found |= {

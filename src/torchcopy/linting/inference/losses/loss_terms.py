@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from ..nodes import called_name, method_call, path_of
+from .loss_names import is_loss_like, is_surely_loss
 
 _LIKE_ITSELF = frozenset(
     "mean sum clone to cpu cuda float double half view reshape squeeze unsqueeze abs sqrt log exp div mul add sub "
@@ -188,12 +189,15 @@ def summed_dict(node: ast.expr) -> ast.expr | None:
 def _weighed_entry(added: ast.BinOp, loop: ast.comprehension) -> ast.expr | None:
     """The dict that a loop goes through, each entry with its weight: `weights[k] * losses[k] for k in losses`."""
     through = path_of(method_call(loop.iter, "keys") or loop.iter)
+    named = []
     for each in (added.left, added.right) if isinstance(added.op, ast.Mult) else ():
         match each:
-            case ast.Subscript(value=of, slice=ast.Name(id=key)) if path_of(of) == through is not None:
+            case ast.Subscript(value=of, slice=ast.Name(id=key)):
                 if isinstance(loop.target, ast.Name) and loop.target.id == key:
-                    return of
-    return None
+                    if path_of(of) == through is not None:
+                        return of
+                    named += [of] if is_surely_loss(path_of(of) or "") and is_loss_like(path_of(of) or "") else []
+    return named[0] if len(named) == 1 else None  # `sum(weights[k] * losses[k] for k in names)`
 
 
 def entries_of(value: ast.expr) -> Iterator[tuple[str, ast.expr]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _DEEPEST = 3  # calls of calls
 _GIVES_NUMBERS = ("len", "float", "int", "print", "tensor")
 _OF_NUMBERS = ("numpy", "np", "math", "statistics")
-_SHOWS = ("plot", "save", "dump", "str", "repr", "enumerate", "savez", "to_csv", "DataFrame", "pformat")
+_SHOWS = ("plot", "save", "dump", "str", "repr", "savez", "to_csv", "DataFrame", "pformat")
 _PUTS_IN = ("append", "extend", "insert")
 
 
@@ -40,8 +40,16 @@ def is_read_as_numbers(facts: FileFacts, call: ast.Call, argument: ast.expr, dep
 
 def is_only_shown(facts: FileFacts, scope: Scope, name: str, given_to: ast.Call | None = None) -> bool:
     """Whether a function only reads the numbers of a list, shows, saves or returns it, and gives it to one call."""
+    if any(_mentions(each, name) for each in scope.inner):
+        return False
     reads = [each for each in scope.nodes(ast.Name) if each.id == name and type(each.ctx) is ast.Load]
     return all(_is_number(facts, each, 0) or _is_shown(facts, each, given_to) for each in reads)
+
+
+def is_asked_for(facts: FileFacts, scope: Scope, name: str) -> bool:
+    """Whether a function reads what is in a list, and does not only put something into it."""
+    reads = (each for each in scope.nodes(ast.Name) if each.id == name and type(each.ctx) is ast.Load)
+    return any(getattr(facts.parent(each), "attr", "") not in _PUTS_IN for each in reads)
 
 
 def _is_shown(facts: FileFacts, read: ast.Name, given_to: ast.Call | None) -> bool:
@@ -56,7 +64,7 @@ def _is_shown(facts: FileFacts, read: ast.Name, given_to: ast.Call | None) -> bo
 
 
 def _reads_numbers(facts: FileFacts, scope: Scope, name: str, depth: int) -> bool:
-    if any(name in each.bindings or _mentions(each, name) for each in scope.inner):
+    if any(_mentions(each, name) for each in scope.inner):
         return False
     reads = [each for each in scope.nodes(ast.Name) if each.id == name and type(each.ctx) is ast.Load]
     return bool(reads) and all(_is_number(facts, each, depth) for each in reads)
