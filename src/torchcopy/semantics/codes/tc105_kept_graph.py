@@ -54,13 +54,15 @@ assert torch.stack(losses).mean() > 1  # the values are there
         sees="""\
 A loss that had `backward()` called on it, here or by the caller it is returned to, and that is appended to a
 list, joined to a tensor or added up in a loop. Also its summands, and what a function of the project gives:
-alone, beside other losses, in a dict or in an object; lists of losses that were stacked; and what a closure keeps
-that is given to `optimizer.step`. A meter or callback of the project that is given it and keeps it or adds it up,
-and a function that puts it into a dict or list of its caller, are followed. What Lightning's `training_step`
-returns is differentiated too. So is told what a model gave, listed in the round in which `backward()` has gone
-through the loss that was computed from it: `out` of `criterion(out, y)`; and an error that is computed beside the
-loss from the same outputs, `mae = (out - y).abs().mean()`. Of what an unknown function gives beside the loss,
-`loss, kl_loss = step(x)`, the parts named as losses are told where another function of the file asks them for their
+alone, beside other losses, in a dict or in an object; lists of losses that were stacked; and what a closure
+keeps that is given to `optimizer.step`. A meter or callback of the project that is given it and keeps it or
+adds it up, and a function that puts it into a dict or list of its caller, are followed; so are losses that a
+function computes and puts there itself, or into a list of the file, which it or its caller differentiates in
+each round. What Lightning's `training_step` returns is differentiated too. So is told what a model gave, listed
+in the round in which `backward()` has gone through the loss that was computed from it: `out` of `criterion(out,
+y)`; an error that is computed beside the loss from the same outputs, `mae = (out - y).abs().mean()`; and a
+residual that a function gives beside its mean square. Of what an unknown function gives beside the loss, `loss,
+kl_loss = step(x)`, the parts named as losses are told where another function of the file asks them for their
 number: `kl_loss.item()`. A validation in the function that trains is told where it computes its losses as the
 training does, of the same model, and nothing may have switched gradients off.
 
