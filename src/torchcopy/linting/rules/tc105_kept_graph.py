@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from ..findings import Finding, Fix
@@ -20,6 +19,7 @@ from ..inference.losses.leaks import is_leak, is_leak_of_comprehension, is_leak_
 from ..inference.losses.lightning import TRAINING_STEP
 from ..inference.losses.loss_flow import losses_of
 from ..inference.losses.loss_keepers import kept_by_call
+from ..inference.losses.loss_sources import may_differentiate_twice
 from ..inference.losses.loss_terms import terms
 from ..inference.losses.loss_values import ANY, KeptValue, Part, Value
 from ..inference.nodes import called_name, path_of
@@ -28,7 +28,6 @@ from ..inference.scopes import Scope
 from ..inference.summaries import matched_arguments
 
 CODE = "TC105"
-_KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
 _SUMS = ("sum", "fsum")
 _TAKE_ALL = (*_SUMS, "extend", "list", "tuple", "sorted", "stack", "tensor", "mean", "array")
 _HARMLESS = ("min", "max", "len", "print", "plot", "enumerate")
@@ -236,7 +235,7 @@ def _finding(
             f"`{text}` {what} `{kept.keeper}` with a loss in it, and so the graph of each round: detach the loss"
         )
         return source.finding(CODE, message, kept.node, also=also)
-    if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and not _KEEPS_GRAPHS.search(source.text):
+    if isinstance(kept.node, ast.Name | ast.Attribute | ast.Subscript) and not may_differentiate_twice(facts):
         note = "where it is a number, which has no `detach`" if not is_sure or _may_be_number(facts, kept) else ""
         note = note or ("where a caller has it differentiated" if may_go_on else "")
         note = note or ("where the method has it differentiated too" if is_by_call else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from ..nodes import called_name, keyword, path_of
@@ -11,6 +10,7 @@ from ..scopes import Scope
 from .loss_flow import Losses
 from .loss_places import branches, place_of
 from .loss_rounds import is_begun_by
+from .loss_sources import may_differentiate_twice
 from .loss_values import KeptValue
 from .read_as_numbers import is_asked_for, is_only_shown
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
 _FEW = 20  # graphs that are kept at a time
-_KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
 _DEEPEST = 2  # names of names
 _READS = ("len", "print", "plot", "save", "dump", "str", "repr", "enumerate")
 
@@ -109,7 +108,7 @@ def is_used_up(facts: FileFacts, scope: Scope, root: str) -> bool:
     """Whether other functions empty the attribute, or list of the file, that keeps losses, or compute with it."""
     if not scope.owns(root):
         used = [each for each in facts.scopes if each is not scope and _reads(each, root)]
-        if not any(is_asked_for(facts, each, root) for each in used) or _KEEPS_GRAPHS.search(facts.source.text):
+        if not any(is_asked_for(facts, each, root) for each in used) or may_differentiate_twice(facts):
             return True  # by another file, it seems
         begins = any(root in each.names for other in facts.scopes for each in other.nodes(ast.Global))
         return begins or not all(is_only_shown(facts, each, root) for each in used)

@@ -14,7 +14,7 @@ from ..values.elements import container_of
 from .callers import calls_of
 from .loss_names import mentions_loss
 from .loss_places import branches
-from .loss_sources import BACKWARDS
+from .loss_sources import BACKWARDS, may_differentiate_twice
 from .loss_values import ANY, KeptValue
 from .read_as_numbers import is_only_shown
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _DEEPEST = 3  # calls of calls
 _LOADERS = re.compile(r"loader|dataset|batches$|(^|_)(dl|train_data|trainset|data_iter|train_iter)$")
 _FUNCTIONS = re.compile(r"loss|crit|func|(^|_)(fn|f)$")  # what a loop tries, one after the other
-_KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
 _PARTS = ("model", "net", "optimizer", "task", "task_name", "domain", "modality", "device")
 
 
@@ -74,7 +73,7 @@ def _outlives_in_a_caller(facts: FileFacts, scope: Scope, kept: KeptValue, name:
     Where the function differentiates nothing, it does so with what the function returns.
     """
     own = facts.losses.get(scope)
-    if _KEEPS_GRAPHS.search(facts.source.text):
+    if may_differentiate_twice(facts):
         return False
     for losses, call in calls_of(facts, scope):
         caller = losses.scope

@@ -39,6 +39,7 @@ _LEAVES_IT_ONE = (
     "to",
 )
 _NO_OUTPUT = re.compile(r"mask|len|(^|_)(ids?|idx|n|num)(_|$)|index|indices|label|target|count|weight|size|(^|_)y$")
+_KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
 _IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 
 
@@ -318,6 +319,11 @@ def _reshaped(node: ast.expr | None) -> ast.expr | None:
                 node = inside
             case _:
                 return node
+
+
+def may_differentiate_twice(facts: FileFacts) -> bool:
+    """Whether a file keeps graphs for another `backward()`, or differentiates gradients."""
+    return _KEEPS_GRAPHS.search(facts.source.text) is not None
 
 
 def is_loss_of_torch(facts: FileFacts, call: ast.Call) -> bool:
