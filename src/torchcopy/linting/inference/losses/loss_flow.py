@@ -47,7 +47,7 @@ class Losses(LossBindings):
         self.is_for_caller = False
         """What is differentiated is so by a caller alone."""
         self.returned: list[tuple[Part, frozenset[Value]]] = []
-        self.given: dict[ast.expr, Given] = {}
+        self.given: dict[tuple[ast.expr, ast.Call], Given] = {}
         self.hot: dict[int, set[Value]] = {}
         """What `hot_losses.py` found, by how many calls were followed before."""
         self.needed: set[Value] | None = None
@@ -203,9 +203,9 @@ class Losses(LossBindings):
             values |= {held[node]} if node in held else frozenset()
             is_named = node in of_losses or any(mentions_loss(place) for place in places)
             if values:
-                before = self.given.get(node)
+                before = self.given.get((node, call))
                 known = before.values if before else frozenset()
-                self.given[node] = Given(node, argument, call, values | known, is_named)
+                self.given[node, call] = Given(node, argument, call, values | known, is_named)
 
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None
