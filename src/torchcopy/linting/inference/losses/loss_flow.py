@@ -54,7 +54,7 @@ class Losses(LossBindings):
         """What `needed_values` of `hot_losses.py` found."""
         self.shown: frozenset[Value] | None = None
         """What `shown_tensors.py` found: what is in lists of whose elements the numbers are asked for."""
-        self.keeps: dict[tuple[Value, int], Keeper | None] = {}
+        self.keeps: dict[tuple[Value, int, str | int | None], Keeper | None] = {}
         """Where `loss_keepers.py` found parameters to be kept, by how many calls were followed before."""
 
     def visit(self, node: ast.AST, facts: frozenset[Value]) -> frozenset[Value]:
@@ -205,7 +205,10 @@ class Losses(LossBindings):
             if values:
                 before = self.given.get((node, call))
                 known = before.values if before else frozenset()
-                self.given[node, call] = Given(node, argument, call, values | known, is_named)
+                key: str | int | None = next((each for each, entry in named.items() if entry is node), None)
+                if key is None and node in held:
+                    key = key_in(held[node].place, path_of(argument) or "")
+                self.given[node, call] = Given(node, argument, call, values | known, is_named, key)
 
     def _backward(self, call: ast.Call, facts: frozenset[Value]) -> None:
         of = call.func.value if isinstance(call.func, ast.Attribute) else None

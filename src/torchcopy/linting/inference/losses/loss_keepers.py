@@ -45,20 +45,22 @@ def kept_by_call(facts: FileFacts, given: Given, depth: int = 0) -> tuple[Taken,
         return None
     for taken in takers(facts, given.call, given.argument):
         losses = losses_of(taken.facts, taken.scope)
-        known, key = losses.keeps, (taken.value, depth)
+        known, key = losses.keeps, (taken.value, depth, given.key)
         if key not in known:
-            known[key] = _keeps(taken, losses, depth)
+            known[key] = _keeps(taken, losses, depth, given.key)
         keeper = known[key]
         if keeper is not None:
             return taken, keeper
     return None
 
 
-def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
+def _keeps(taken: Taken, losses: Losses, depth: int, key: str | int | None) -> Keeper | None:
     """Where a function keeps a parameter: in an attribute, a list of its file, what it is given, or by a call."""
     facts, scope, owns = taken.facts, taken.scope, taken.scope.owns
     for each in losses.kept.values():
         if taken.value not in each.values or _is_an_option(facts, each.statement):
+            continue
+        if key is not None and _is_another_entry(each.node, taken.value.place, key):
             continue
         root = root_name(each.keeper)
         if owns(behind(scope, each.keeper)) or is_of_outside(facts, scope, root):
@@ -77,6 +79,20 @@ def _keeps(taken: Taken, losses: Losses, depth: int) -> Keeper | None:
             if found is not None and not found[1].bucket:
                 return found[1]
     return None
+
+
+def _is_another_entry(node: ast.expr, place: str, key: str | int) -> bool:
+    """Whether what is kept of a dict is another entry of it: `state["step"]`, not `state["loss"]`."""
+    read = set()
+    for each in ast.walk(node):
+        match each:
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=one)) if name == place:
+                read.add(one)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="get"), args=[ast.Constant(value=one), *_]
+            ):
+                read |= {one} if name == place else set()
+    return bool(read) and key not in read
 
 
 def _is_asked_by_key(statement: ast.AST, name: str) -> bool:

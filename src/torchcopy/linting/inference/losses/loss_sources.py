@@ -13,9 +13,9 @@ from ..nodes import arguments, called_name, method_call, path_of, strip_calls
 from ..scopes import Scope
 from ..summaries import fields_of, fields_of_named_tuple, find_method
 from ..values.elements import container_of
-from .loss_names import calls_loss, calls_model, mentions_loss
+from .loss_names import calls_loss, calls_model, is_one_loss, mentions_loss
 from .loss_places import place_of
-from .loss_terms import detaches, entries_of, shown, summed_dict, terms
+from .loss_terms import detaches, entries_of, shown, summed_dict, summed_names, terms
 from .loss_values import ANY, Value
 from .read_as_numbers import is_read_as_numbers
 
@@ -51,6 +51,7 @@ class LossSources(Flow[Value]):
         scope: the function.
         backwards: the values that `backward()` was called on.
         summed: dicts whose values are added up.
+        summed_by_name: dicts of which those entries are added up that some names tell.
         derived: what a value was computed from by arithmetic: it hangs on their graphs.
         parts: what a value was made of, by arithmetic or by a function that is given losses.
         outputs: what models gave, from which a loss was computed: `out` of `criterion(out, y)`.
@@ -63,6 +64,7 @@ class LossSources(Flow[Value]):
         self.backwards: set[Value] = set()
         self._followed: set[str] = set()
         self.summed: set[Value] = set()
+        self.summed_by_name: dict[Value, ast.expr] = {}
         self.derived: dict[Value, set[Value]] = {}
         self.parts: dict[Value, set[Value]] = {}
         self.outputs: dict[Value, set[Value]] = {}
@@ -120,7 +122,11 @@ class LossSources(Flow[Value]):
             if summed is not None:  # the losses of a dict
                 whole = {each for each in facts if each.place == summed}
                 self.parts.setdefault(made, set()).update(whole)
-                self.summed |= whole
+                names = summed_names(term, summed)
+                if names is None:
+                    self.summed |= whole
+                else:
+                    self.summed_by_name |= dict.fromkeys(whole, names)
                 entries = {each for each in facts if each.place.startswith(f"{summed}[")}
                 self.derived.setdefault(made, set()).update(entries)
                 self.parts.setdefault(made, set()).update(entries)
@@ -225,6 +231,11 @@ class LossSources(Flow[Value]):
             given = {each for each in facts if each.place == name and isinstance(each.source, ast.Call)}
             found |= given & self.summed  # all of whose entries are added up
             key = container_of(self.facts, term.slice)
+            found |= {
+                each
+                for each in given
+                if each in self.summed_by_name and self._may_be_one_of(key, self.summed_by_name[each])
+            }
             is_of_all = path_of(method_call(key, "keys") or key) == name
             found |= {
                 Value("", each.source, each.source, (*each.part, one))
@@ -238,6 +249,13 @@ class LossSources(Flow[Value]):
             found |= {each for each in facts if each.place.startswith(f"{name}[")}
         if not found:
             found |= {each for each in facts if each.place == name and each in self.summed}
+            found |= {
+                each
+                for each in facts
+                if each.place == name
+                and each in self.summed_by_name
+                and (is_of_all or self._is_one_of(term, self.summed_by_name[each]))
+            }
         if is_of_all and not found:
             whole = {(each.source, each.part) for each in facts if each.place == name}
             for source, part in whole:
@@ -247,6 +265,23 @@ class LossSources(Flow[Value]):
             found |= {each for each in known if (each.source, each.part[:-1]) in whole}
             found |= {each for each in facts if each.place.startswith(f"{name}[")}
         return found
+
+    def is_summed(self, value: Value) -> bool:
+        """Whether a value is a dict of which all entries, or those of some names, are added up."""
+        return value in self.summed or value in self.summed_by_name
+
+    def _may_be_one_of(self, names: ast.expr | None, of: ast.expr) -> bool:
+        """Whether names that a loop goes through may be among others: where both are written, some of them are."""
+        written, others = _written_keys(self.facts, names), _written_keys(self.facts, of)
+        return not written or not others or not {*written}.isdisjoint(others)
+
+    def _is_one_of(self, entry: ast.expr, names: ast.expr) -> bool:
+        """Whether an entry is one of those that names tell, or is named as a loss, where they are not written."""
+        key = entry.slice if isinstance(entry, ast.Subscript) else None
+        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+            return False
+        written = _written_keys(self.facts, names)
+        return key.value in written if written else is_one_loss(key.value)
 
     def _of_written(self, name: str, written: list[ast.expr], facts: frozenset[Value]) -> set[Value]:
         """What the elements of a written list may be that a loop goes through; its own names may be in it."""

@@ -71,7 +71,7 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
     if isinstance(source, ast.IfExp):  # `f(x) if x is not None else 0`
         source = source.body
     made_by = [each for each in terms(source) if isinstance(each, ast.Call)] if source is not None else []
-    is_named = is_loss_like(part.place) or part in losses.summed or any(map(calls_loss, made_by))
+    is_named = is_loss_like(part.place) or losses.is_summed(part) or any(map(calls_loss, made_by))
     if not (is_named and is_surely_loss(part.place)) and not _shows_tensors(losses, part):
         return False  # the penalty or advantage that an environment gives, say
     is_named = is_named or is_summand_by_name(part.name)
@@ -79,7 +79,7 @@ def may_hang(losses: Losses, part: Value, depth: int = 0) -> bool:
         kind = losses.facts.kind_of(part.source)
         return kind.is_tensor and kind.graph is True
     kind = _kind(losses, part)
-    if part in losses.summed and kind.name == "dict":
+    if losses.is_summed(part) and kind.name == "dict":
         return True
     return not _has_no_graph(losses.facts, source) and (
         not kind.is_known or (kind.is_tensor and kind.graph is not False)

@@ -186,6 +186,16 @@ def summed_dict(node: ast.expr) -> ast.expr | None:
     return None
 
 
+def summed_names(node: ast.expr, summed: str) -> ast.expr | None:
+    """The names by which entries of a dict are added up, if not all: of `sum(losses[k] for k in names)`."""
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    while isinstance(given, ast.Call) and called_name(given) in ("list", "tuple") and given.args:
+        given = given.args[0]
+    through = given.generators[0].iter if isinstance(given, ast.GeneratorExp | ast.ListComp) else None
+    inside = method_call(through, "keys", "values", "items") or through
+    return None if through is None or path_of(inside) == summed else through
+
+
 def _weighed_entry(added: ast.BinOp, loop: ast.comprehension) -> ast.expr | None:
     """The dict that a loop goes through, each entry with its weight: `weights[k] * losses[k] for k in losses`."""
     through = path_of(method_call(loop.iter, "keys") or loop.iter)

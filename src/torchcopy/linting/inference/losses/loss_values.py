@@ -70,6 +70,7 @@ class Given:
         call: the call.
         values: what `node` may be.
         is_named: its name is that of a loss; otherwise it is a parameter that is given on.
+        key: which entry of the argument it is, where that is a dict.
     """
 
     node: ast.expr
@@ -77,6 +78,7 @@ class Given:
     call: ast.Call
     values: frozenset[Value]
     is_named: bool
+    key: str | int | None = None
 
 
 def key_in(place: str, of: str) -> str | int | None:
