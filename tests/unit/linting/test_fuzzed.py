@@ -66,7 +66,7 @@ def mutated(text, other, draw):
             case 1:
                 lines[at:at] = lines[at : min(end, at + 5)]
             case 2:
-                lines[at:at] = draw.sample(other.splitlines(keepends=True), 1)
+                lines[at:at] = draw.sample(other.splitlines(keepends=True) or [""], 1)
             case 3 | 4:
                 lines = [text[:place] + draw.choice(PIECES) + text[place:]]
             case 5:
