@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _OF_OTHERS = re.compile(r"teacher|target|frozen|(^|[._])(ref|old|ema|prior|pretrained)([._]|$)|_(ref|old|ema)$")
 _NO_GRAPH = frozenset(
-    "argmax argmin round floor ceil sign long int bool size numel max_indices indices shape eq ne gt lt ge le "
-    "bincount topk no_grad multinomial sample".split()
+    "argmax argmin round floor ceil sign long int bool size numel indices shape eq ne gt lt ge le "
+    "bincount topk multinomial sample".split()
 )
 _MOST_NAMES = 40
 
