@@ -85,7 +85,7 @@ class FileFacts:
         self.kept_parameters: dict[Scope, list[KeptParameter]] = {}
         self.loads: dict[Scope, list[Load]] = {}
         self.replaced: dict[Scope, list[str]] = {}
-        self.read_as_numbers: dict[tuple[Scope, str], bool] = {}
+        self.read_as_numbers: dict[tuple[Scope, str, int], bool] = {}
         self.written_parameters: dict[Scope, frozenset[str]] = {}
         self.returned_states: dict[tuple[Scope, int], list[Kept]] = {}
         self.states_of_values: dict[tuple[object, ...], list[Kept]] = {}

@@ -31,9 +31,8 @@ def is_read_as_numbers(facts: FileFacts, call: ast.Call, argument: ast.expr, dep
     name = next((each.arg for each, given in matched_arguments(call, found.scope) if given is argument), None)
     if name is None:
         return False
-    known, key = found.facts.read_as_numbers, (found.scope, name)
+    known, key = found.facts.read_as_numbers, (found.scope, name, depth)
     if key not in known:
-        known[key] = False  # of a function that calls itself
         known[key] = _reads_numbers(found.facts, found.scope, name, depth)
     return known[key]
 
