@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.losses.computed_beside import computed_alike, differentiated_outputs
+from ..inference.losses.differentiated import may_differentiate_twice
 from ..inference.losses.hot_losses import (
     called_function,
     holders,
@@ -19,7 +20,6 @@ from ..inference.losses.leaks import is_leak, is_leak_of_comprehension, is_leak_
 from ..inference.losses.lightning import TRAINING_STEP
 from ..inference.losses.loss_flow import losses_of
 from ..inference.losses.loss_keepers import kept_by_call
-from ..inference.losses.loss_sources import may_differentiate_twice
 from ..inference.losses.loss_terms import terms
 from ..inference.losses.loss_values import ANY, KeptValue, Part, Value
 from ..inference.nodes import called_name, path_of

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from ..nodes import called_name, is_true, keyword, path_of
 from .loss_flow import Losses
 from .loss_names import calls_loss, calls_model, is_summand_by_name, is_surely_loss
-from .loss_sources import is_loss_of_torch
 from .loss_terms import terms
 from .loss_values import Value
 from .read_as_numbers import is_only_shown
+from .torch_losses import is_loss_of_torch
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts

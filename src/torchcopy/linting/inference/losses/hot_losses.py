@@ -15,11 +15,11 @@ from ..objects import class_of, methods_of_each
 from ..scopes import Scope
 from ..summaries import Definition, bases_of, find_method, is_decorated_to, matched_arguments
 from .computed_beside import all_values, computed_alike, computed_beside
+from .differentiated import BACKWARDS
 from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
 from .loss_names import calls_model, is_loss_of_part, is_one_loss, is_residual, mentions_loss
 from .loss_places import place_of
-from .loss_sources import BACKWARDS
 from .loss_summands import is_detached, is_summand, may_hang
 from .loss_values import ANY, Part, Value
 from .model_outputs import hangs_on_model

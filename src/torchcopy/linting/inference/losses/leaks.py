@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from ..nodes import called_name, path_of, strip_calls
 from ..scopes import Scope
 from ..values.kinds import UNKNOWN
+from .differentiated import differentiated_attributes
 from .hot_losses import needed_values
+from .loops import is_over_batches, is_over_models
 from .loss_ends import is_bounded, is_detached_there, is_used_up
 from .loss_flow import Losses, losses_of
 from .loss_places import branches
-from .loss_rounds import is_over_batches, is_over_models, repeats
-from .loss_sources import differentiated_attributes
+from .loss_rounds import repeats
 from .loss_summands import is_detached, is_list_of_tensors
 from .loss_terms import detaches, may_be_tensor, shown
 from .loss_values import KeptValue, Value

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..nodes import Loop, called_name, method_call, names_in
 from ..objects import class_of, is_property
 from ..scopes import Scope
+from .loss_objects import entries_in
 from .loss_places import is_of_before, place_of
 from .loss_sources import LossSources
 from .loss_terms import shown, terms
@@ -79,7 +80,7 @@ class LossBindings(LossSources):
             self.relate(made, value, facts)
         bound = self.rebind(place, made, facts)
         is_object = isinstance(value, ast.Call) and called_name(value) != "dict"
-        for key, entry in self.entries_in(value):
+        for key, entry in entries_in(self.facts, value):
             if not (is_object and isinstance(entry, ast.Constant)):
                 inside = Value(f"{place}.{key}" if is_object else f"{place}[{key!r}]", at, entry)
                 self.relate(inside, entry, facts)

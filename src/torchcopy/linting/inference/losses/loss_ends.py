@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ..nodes import called_name, keyword, path_of
 from ..scopes import Scope
+from .differentiated import may_differentiate_twice
+from .loss_begins import is_begun_by
 from .loss_flow import Losses
 from .loss_places import branches, place_of
-from .loss_rounds import is_begun_by
-from .loss_sources import may_differentiate_twice
 from .loss_values import KeptValue
 from .read_as_numbers import is_asked_for, is_only_shown
 

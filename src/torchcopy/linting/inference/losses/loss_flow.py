@@ -16,12 +16,13 @@ from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call,
 from ..objects import differentiates_itself, is_no_list
 from ..scopes import Scope
 from .callers import differentiated_parts
+from .differentiated import BACKWARDS
 from .lightning import is_training_step
 from .loss_bindings import LossBindings
 from .loss_containers import replaced_in
 from .loss_names import is_loss_like, is_surely_loss, mentions_loss
+from .loss_objects import entries_in, held_by_object
 from .loss_places import branches, list_of, place_of
-from .loss_sources import BACKWARDS
 from .loss_terms import detaches, entries_of, shown, terms
 from .loss_values import ANY, Given, Part, Value, key_in
 
@@ -122,7 +123,7 @@ class Losses(LossBindings):
                 self._return(each, (*part, index), facts)
             return
         self.returned.append((part, self.values(value, facts)))
-        for index, (key, entry) in enumerate(self.entries_in(value)):
+        for index, (key, entry) in enumerate(entries_in(self.facts, value)):
             self._return(entry, (*part, key), facts)
             if isinstance(value, ast.Call) and index < len(value.args):
                 self._return(entry, (*part, index), facts)  # of a named tuple
@@ -163,7 +164,7 @@ class Losses(LossBindings):
         is_number = isinstance(last, ast.BinOp | ast.UnaryOp | ast.Call) and self.facts.is_without_graph(call)
         for kept in shown(last) if keeper is not None and not is_number else ():
             self.keep(kept, call, keeper or "", False, facts)
-            for inside in self.held_by_object(kept):
+            for inside in held_by_object(self.facts, kept):
                 self.keep(inside, call, keeper or "", False, facts)
 
     def _give_all(self, call: ast.Call, facts: frozenset[Value]) -> None:

@@ -9,20 +9,21 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..flow import Flow
-from ..nodes import arguments, called_name, method_call, path_of, strip_calls
+from ..nodes import arguments, method_call, path_of
 from ..scopes import Scope
-from ..summaries import fields_of, fields_of_named_tuple, find_method
 from ..values.elements import container_of
-from .loss_names import calls_loss, calls_model, is_one_loss, mentions_loss
+from .differentiated import differentiated_attributes
+from .entry_names import in_pairs, is_one_of, may_be_one_of, written_keys
+from .loss_names import calls_loss, calls_model, mentions_loss
 from .loss_places import place_of
-from .loss_terms import detaches, entries_of, shown, summed_dict, summed_names, terms
+from .loss_terms import detaches, shown, summed_dict, summed_names, terms
 from .loss_values import ANY, Value
 from .read_as_numbers import is_read_as_numbers
+from .torch_losses import is_loss_of_torch
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-BACKWARDS = ("backward", "manual_backward")
 _MOST_GIVEN = 8
 _DEEPEST = 2  # lists of what other lists hold
 _LEAVES_IT_ONE = (
@@ -39,7 +40,6 @@ _LEAVES_IT_ONE = (
     "to",
 )
 _NO_OUTPUT = re.compile(r"mask|len|(^|_)(ids?|idx|n|num)(_|$)|index|indices|label|target|count|weight|size|(^|_)y$")
-_KEEPS_GRAPHS = re.compile(r"retain_graph|create_graph")
 _IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 
 
@@ -153,34 +153,6 @@ class LossSources(Flow[Value]):
             return False
         return calls_model(source) or self.facts.kind_of(source.func).name == "module"
 
-    def entries_in(self, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-        """The entries of a dict, or the attributes of an object, that is made there."""
-        yield from entries_of(value)
-        if isinstance(value, ast.Call) and value.args and called_name(value)[:1].isupper():
-            found = self.facts.definition(value.func)
-            fields = fields_of(found) if found is not None else fields_of_named_tuple(self.facts, value.func)
-            yield from zip(fields, value.args, strict=False)
-
-    def held_by_object(self, call: ast.expr) -> Iterator[ast.expr]:
-        """What an object of a class of the project keeps of what it is made with: `loss` of `Round(step, loss)`."""
-        found = self.facts.definition(call.func) if isinstance(call, ast.Call) else None
-        if isinstance(call, ast.Call) and found is None and fields_of_named_tuple(self.facts, call.func):
-            yield from arguments(call)
-        if found is None or not isinstance(found.scope.node, ast.ClassDef) or not isinstance(call, ast.Call):
-            return
-        by_name = {each.arg: each.value for each in call.keywords if each.arg is not None}
-        made_by = find_method(found.facts, found.scope, "__init__")
-        if made_by is None:
-            fields = fields_of(found) if find_method(found.facts, found.scope, "__post_init__") is None else []
-            yield from (by_name | dict(zip(fields, call.args, strict=False))).values() if fields else ()
-            return
-        by_name |= zip((each.arg for each in made_by.scope.parameters[1:]), call.args, strict=False)
-        own = made_by.scope.self_name
-        for at in made_by.scope.nodes(ast.Assign):
-            is_kept = any(isinstance(each, ast.Attribute) and path_of(each.value) == own for each in at.targets)
-            if is_kept and isinstance(at.value, ast.Name) and at.value.id in by_name:
-                yield by_name[at.value.id]
-
     def part_of_call(self, place: str, at: ast.AST, value: ast.expr, facts: frozenset[Value]) -> Value | None:
         """`found[0]`, `found["loss"]` or `found.loss`, where `found` is what a call gave, or a part of it."""
         of: ast.expr
@@ -220,7 +192,7 @@ class LossSources(Flow[Value]):
             of = container_of(self.facts, term)
         if isinstance(of, ast.Tuple | ast.List) and len(of.elts) <= _MOST_GIVEN:  # `in zip(names, (ce, kl))`
             return self._of_written(ast.unparse(term), of.elts, facts)
-        if of is None and isinstance(term, ast.Name) and (beside := [*_in_pairs(self.facts, term)]):
+        if of is None and isinstance(term, ast.Name) and (beside := [*in_pairs(self.facts, term)]):
             return self._of_written(term.id, beside, facts)
         if isinstance(term, ast.Name) and (yielded := self._yielded(term, of)) is not None:
             return {yielded}
@@ -234,14 +206,14 @@ class LossSources(Flow[Value]):
             found |= {
                 each
                 for each in given
-                if each in self.summed_by_name and self._may_be_one_of(key, self.summed_by_name[each])
+                if each in self.summed_by_name and may_be_one_of(self.facts, key, self.summed_by_name[each])
             }
             is_of_all = path_of(method_call(key, "keys") or key) == name
             found |= {
                 Value("", each.source, each.source, (*each.part, one))
                 for each in (facts if not found and not is_of_all else ())
                 if each.place == name and isinstance(each.source, ast.Call)
-                for one in _written_keys(self.facts, key)
+                for one in written_keys(self.facts, key)
             }
         else:
             is_of_all = name is not None and isinstance(term, ast.Name)
@@ -254,7 +226,7 @@ class LossSources(Flow[Value]):
                 for each in facts
                 if each.place == name
                 and each in self.summed_by_name
-                and (is_of_all or self._is_one_of(term, self.summed_by_name[each]))
+                and (is_of_all or is_one_of(self.facts, term, self.summed_by_name[each]))
             }
         if is_of_all and not found:
             whole = {(each.source, each.part) for each in facts if each.place == name}
@@ -269,19 +241,6 @@ class LossSources(Flow[Value]):
     def is_summed(self, value: Value) -> bool:
         """Whether a value is a dict of which all entries, or those of some names, are added up."""
         return value in self.summed or value in self.summed_by_name
-
-    def _may_be_one_of(self, names: ast.expr | None, of: ast.expr) -> bool:
-        """Whether names that a loop goes through may be among others: where both are written, some of them are."""
-        written, others = _written_keys(self.facts, names), _written_keys(self.facts, of)
-        return not written or not others or not {*written}.isdisjoint(others)
-
-    def _is_one_of(self, entry: ast.expr, names: ast.expr) -> bool:
-        """Whether an entry is one of those that names tell, or is named as a loss, where they are not written."""
-        key = entry.slice if isinstance(entry, ast.Subscript) else None
-        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
-            return False
-        written = _written_keys(self.facts, names)
-        return key.value in written if written else is_one_loss(key.value)
 
     def _of_written(self, name: str, written: list[ast.expr], facts: frozenset[Value]) -> set[Value]:
         """What the elements of a written list may be that a loop goes through; its own names may be in it."""
@@ -320,30 +279,6 @@ class LossSources(Flow[Value]):
         return place in differentiated_attributes(self.facts, self.scope)
 
 
-def _written_keys(facts: FileFacts, container: ast.expr | None) -> list[str]:
-    """The texts that a loop goes through, where they are written: `("ce", "kl")`, or a dict with such keys."""
-    bound = facts.bindings(container) if isinstance(container, ast.Name) else []
-    written = bound[0].value if len(bound) == 1 else container
-    match written:
-        case ast.List(elts=keys) | ast.Tuple(elts=keys):
-            pass
-        case ast.Dict(keys=keys):
-            pass
-        case _:
-            return []
-    texts = [each.value for each in keys if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    return texts if len(texts) == len(keys) <= _MOST_GIVEN else []
-
-
-def _in_pairs(facts: FileFacts, name: ast.Name) -> Iterator[ast.expr]:
-    """What a name may be in a loop over pairs that are written there: `for key, loss in [("ce", ce), …]`."""
-    for bound in facts.bindings(name):
-        if bound.how == "element" and bound.index >= 0 and isinstance(bound.value, ast.List | ast.Tuple):
-            for each in bound.value.elts[:_MOST_GIVEN]:
-                if isinstance(each, ast.Tuple) and bound.index < len(each.elts):
-                    yield each.elts[bound.index]
-
-
 def _reshaped(node: ast.expr | None) -> ast.expr | None:
     """What is only indexed, reshaped or converted: `model(x)` of `model(x)[:, 0].squeeze()`."""
     while True:
@@ -356,28 +291,6 @@ def _reshaped(node: ast.expr | None) -> ast.expr | None:
                 return node
 
 
-def may_differentiate_twice(facts: FileFacts) -> bool:
-    """Whether a file keeps graphs for another `backward()`, or differentiates gradients."""
-    return _KEEPS_GRAPHS.search(facts.source.text) is not None
-
-
-def is_loss_of_torch(facts: FileFacts, call: ast.Call) -> bool:
-    """Whether a call gives one of PyTorch's own losses: `F.l1_loss(out, y)`, `mae(out, y)` with `nn.L1Loss()`."""
-    if calls_loss(call) and facts.resolve(call.func).startswith("torch.nn.functional."):
-        return True
-    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "F":
-        return calls_loss(call) and not facts.resolve(call.func)  # `F` comes by `import *`
-    if isinstance(call.func, ast.Call):
-        made: list[ast.expr | None] = [call.func]
-    elif isinstance(call.func, ast.Attribute):
-        made = [each.value for each in facts.attribute_bindings(call.func)]
-    else:
-        made = [each.value for each in facts.bindings(call.func)] if isinstance(call.func, ast.Name) else []
-    made = [strip_calls(each, "to", "cuda")[0] if each is not None else None for each in made]
-    resolved = [facts.resolve(each.func) if isinstance(each, ast.Call) else "" for each in made]
-    return bool(resolved) and all(each.startswith("torch.nn.") and each.endswith("Loss") for each in resolved)
-
-
 def _first_parts(value: ast.expr, facts: frozenset[Value]) -> Iterator[Value]:
     """The parts of what a call gave that `weigh(*losses[:3])` gets."""
     match value:
@@ -388,21 +301,3 @@ def _first_parts(value: ast.expr, facts: frozenset[Value]) -> Iterator[Value]:
                 if each.place == name and isinstance(each.source, ast.Call) and mentions_loss(name):
                     for index in range(min(count, _MOST_GIVEN)):
                         yield Value(f"{name}[{index}]", each.source, each.source, (*each.part, index))
-
-
-def differentiated_attributes(facts: FileFacts, scope: Scope) -> frozenset[str]:
-    """The attributes, as a method writes them, that some method of its class calls `backward()` on."""
-    owner = scope.owner
-    if owner is None or not scope.self_name:
-        return frozenset()
-    known = facts.differentiated
-    if owner not in known:
-        places = (
-            (method.self_name, path_of(method_call(call, *BACKWARDS)) or "")
-            for method in owner.inner
-            for call in method.nodes(ast.Call)
-        )
-        known[owner] = frozenset(
-            place[len(name) + 1 :] for name, place in places if name and place.startswith(f"{name}.")
-        )
-    return frozenset(f"{scope.self_name}.{each}" for each in known[owner])
