@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..nodes import called_name, is_true, keyword, path_of
 from .loss_flow import Losses
 from .loss_names import calls_loss, calls_model, is_summand_by_name, is_surely_loss
-from .loss_terms import terms
+from .loss_terms import reshaped, takes_log, terms
 from .loss_values import Value
 from .read_as_numbers import is_only_shown
 from .torch_losses import is_loss_of_torch
@@ -52,14 +52,12 @@ def computed_beside(losses: Losses) -> set[Value]:
     if not outputs or _is_graph_for_another(losses):
         return set()
     keeps_graph = any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls)
-    given = {
-        each
-        for each, of in losses.outputs.items()
-        if of & outputs and each.source is not None and _has_loss_in_it(losses.facts, each.source)
-    }
+    beside = [(each, each.source) for each, of in losses.outputs.items() if of & outputs]
+    given = {each for each, source in beside if source is not None and _has_loss_in_it(losses.facts, source)}
     named = {each for each in all_values(losses) if not each.part and is_summand_by_name(each.name)}
     if named:
-        given |= named & _made_of(losses, outputs)
+        written_out = {each for each, source in beside if source is not None and any(map(takes_log, terms(source)))}
+        given |= named & (written_out | _made_of(losses, outputs))
     return {
         each
         for each in given
@@ -134,29 +132,30 @@ def computed_alike(losses: Losses) -> set[Value]:
 
     They are computed as those are that it differentiates, of what the same model gives, and so have a graph too.
     """
-    trained = [each for each in losses.backwards if isinstance(each.source, ast.Call) and not each.part]
+    trained = [each for each in losses.backwards if not each.part]
     ways = {way for each in trained for way in _ways(losses, each)}
     return {
         each
         for each in (all_values(losses) if ways else ())
-        if isinstance(each.source, ast.Call)
+        if isinstance(source := reshaped(each.source), ast.Call)
         and not each.part
         and each not in losses.backwards
         and is_surely_loss(each.name)
-        and calls_loss(each.source)
-        and losses.facts.is_surely_with_graph(each.source)
+        and calls_loss(source)
+        and losses.facts.is_surely_with_graph(source)
         and ways & {*_ways(losses, each)}
     }
 
 
 def _ways(losses: Losses, value: Value) -> Iterator[tuple[str, str]]:
     """How a loss is computed: by what is called, of what which model gives: `criterion` and `net`."""
-    source = value.source
+    source = reshaped(value.source)
     path = path_of(source.func) if isinstance(source, ast.Call) else None
     if path is None or not isinstance(source, ast.Call):
         return
-    models = [each.source for each in losses.outputs.get(value, ())]
-    models += [each for each in source.args if isinstance(each, ast.Call) and calls_model(each)]
+    models = [reshaped(each.source) for each in losses.outputs.get(value, ())]
+    given = (reshaped(each) for each in source.args)
+    models += [each for each in given if isinstance(each, ast.Call) and calls_model(each)]
     for each in models:
         if isinstance(each, ast.Call) and losses.facts.is_surely_with_graph(each):
             yield path, path_of(each.func) or ""

@@ -30,6 +30,8 @@ def is_over_models(loop: Loop | ast.comprehension) -> bool:
     """Whether a loop goes over models, tasks or devices, each with one step or a part of one."""
     if not isinstance(loop, ast.For | ast.comprehension):
         return False
+    if (path_of(loop.iter) or "").endswith("loader"):
+        return False  # with a `domain` or `task` in each batch
     names = [each.id for each in names_in(loop.target)]
     if any(each in _PARTS for each in names):
         return True

@@ -16,7 +16,7 @@ from .differentiated import differentiated_attributes
 from .entry_names import in_pairs, is_one_of, may_be_one_of, written_keys
 from .loss_names import calls_loss, calls_model, mentions_loss
 from .loss_places import place_of
-from .loss_terms import detaches, shown, summed_dict, summed_names, terms
+from .loss_terms import detaches, reshaped, shown, summed_dict, summed_names, takes_log, terms
 from .loss_values import ANY, Value
 from .read_as_numbers import is_read_as_numbers
 from .torch_losses import is_loss_of_torch
@@ -26,19 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_GIVEN = 8
 _DEEPEST = 2  # lists of what other lists hold
-_LEAVES_IT_ONE = (
-    "squeeze",
-    "unsqueeze",
-    "view",
-    "reshape",
-    "flatten",
-    "float",
-    "transpose",
-    "permute",
-    "double",
-    "cpu",
-    "to",
-)
+_MOST_STEPS = 4  # from what a model gives to what a loss is given
 _NO_OUTPUT = re.compile(r"mask|len|(^|_)(ids?|idx|n|num)(_|$)|index|indices|label|target|count|weight|size|(^|_)y$")
 _IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 
@@ -139,14 +127,24 @@ class LossSources(Flow[Value]):
 
     def note_outputs(self, made: Value, term: ast.expr, facts: frozenset[Value]) -> None:
         """Notes which outputs of models a call that gives a loss is given."""
-        if isinstance(term, ast.Call) and (calls_loss(term) or is_loss_of_torch(self.facts, term)):
-            given = (one for one in arguments(term) if not detaches(one))
-            of_models = {each for one in given for each in self.values(one, facts) if self._is_output(each)}
-            self.outputs.setdefault(made, set()).update(of_models)
+        if isinstance(term, ast.Call) and (
+            calls_loss(term) or is_loss_of_torch(self.facts, term) or takes_log(term)
+        ):
+            given = [one for each in arguments(term) if not detaches(each) for one in terms(each)]
+            known = (one for each in given for one in self.values(reshaped(each) or each, facts))
+            self.outputs.setdefault(made, set()).update(self._outputs_in(known))
+
+    def _outputs_in(self, values: Iterable[Value], depth: int = 0) -> Iterator[Value]:
+        """What models gave among some values, or that those were computed from: `out = out.to(device) / T`."""
+        for each in values:
+            if self._is_output(each):
+                yield each
+            elif depth < _MOST_STEPS and not each.part and not self.facts.is_without_graph(each.node):
+                yield from self._outputs_in(self.derived.get(each, ()), depth + 1)
 
     def _is_output(self, value: Value) -> bool:
         """Whether a value is what a model gave, or a part of that, with its graph."""
-        source = _reshaped(value.source)
+        source = reshaped(value.source)
         if not isinstance(source, ast.Call) or not value.place or self.facts.is_without_graph(source):
             return False
         if value.part and _NO_OUTPUT.search(value.name.lower()):
@@ -277,18 +275,6 @@ class LossSources(Flow[Value]):
     def is_differentiated(self, place: str) -> bool:
         """Whether a place is an attribute of the object, and some method calls `backward()` on it."""
         return place in differentiated_attributes(self.facts, self.scope)
-
-
-def _reshaped(node: ast.expr | None) -> ast.expr | None:
-    """What is only indexed, reshaped or converted: `model(x)` of `model(x)[:, 0].squeeze()`."""
-    while True:
-        match node:
-            case ast.Subscript(value=inside):
-                node = inside
-            case ast.Call(func=ast.Attribute(value=inside, attr=name)) if name in _LEAVES_IT_ONE:
-                node = inside
-            case _:
-                return node
 
 
 def _first_parts(value: ast.expr, facts: frozenset[Value]) -> Iterator[Value]:

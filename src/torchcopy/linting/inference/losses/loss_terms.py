@@ -18,6 +18,19 @@ _LINEAR = frozenset(
 )
 """Of a sum, these give the sum of what they give of its terms: of a squared difference, one may be a target."""
 _OF_TENSORS = frozenset("mean sum clamp abs add sub mul div sqrt log exp".split())
+_LEAVES_IT_ONE = (
+    "squeeze",
+    "unsqueeze",
+    "view",
+    "reshape",
+    "flatten",
+    "float",
+    "transpose",
+    "permute",
+    "double",
+    "cpu",
+    "to",
+)
 _WEIGHT = re.compile(
     r"^(w|lam|lmbda|c|k|mu|nu|tau|eta|eps|n|lr)\d*$|weight|coef|alpha|beta|gamma|lambda|scale|factor|^w_|_w$|^lam_"
 )
@@ -110,6 +123,23 @@ def _is_weight(node: ast.expr, other: ast.expr) -> bool:
     return _WEIGHT.search(node.id.lower()) is not None or isinstance(other, ast.Call | ast.BinOp | ast.UnaryOp)
 
 
+def reshaped(node: ast.expr | None) -> ast.expr | None:
+    """What is only indexed, reshaped or converted: `model(x)` of `model(x)[:, 0].squeeze()`."""
+    while True:
+        match node:
+            case ast.Subscript(value=inside):
+                node = inside
+            case ast.Call(func=ast.Attribute(value=inside, attr=name)) if name in _LEAVES_IT_ONE:
+                node = inside
+            case _:
+                return node
+
+
+def takes_log(node: ast.expr) -> bool:
+    """Whether a call gives log-probabilities, of which a loss that is written out is made."""
+    return isinstance(node, ast.Call) and called_name(node) in ("log_softmax", "logsigmoid")
+
+
 def may_be_tensor(node: ast.expr | None) -> bool:
     """Whether a value is what a call gives, or computed from such, and is not detached."""
     while isinstance(node, ast.UnaryOp):
@@ -133,9 +163,18 @@ def detaches(node: ast.expr) -> bool:
     """Whether a value is detached, or made of something that is, so that it most likely has no graph."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div) and _counts(node.right):
         return detaches(node.left)
-    return any(isinstance(each, ast.Attribute) and each.attr in _LEAVES_GRAPH for each in ast.walk(node)) or (
+    return any(isinstance(each, ast.Attribute) and each.attr in _LEAVES_GRAPH for each in _without_keys(node)) or (
         isinstance(node, ast.Call) and called_name(node) in ("float", "int", "np", "to_numpy", "tensor")
     )
+
+
+def _without_keys(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all inside of it, but what something is indexed by: `x[chosen.tolist()]` has the graph of `x`."""
+    yield node
+    for field, inside in ast.iter_fields(node):
+        for each in inside if isinstance(inside, list) else [inside]:
+            if isinstance(each, ast.AST) and not (field == "slice" and isinstance(node, ast.Subscript)):
+                yield from _without_keys(each)
 
 
 def is_detached_itself(node: ast.expr) -> bool:
