@@ -9,6 +9,7 @@ from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.losses.computed_beside import computed_alike, differentiated_outputs
 from ..inference.losses.differentiated import may_differentiate_twice
+from ..inference.losses.figures import figures, is_figure, returns_figure
 from ..inference.losses.hot_losses import (
     called_function,
     holders,
@@ -59,6 +60,7 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         reported: set[ast.AST] = set()
         for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope, hot)):
             is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
+            is_hot = is_hot or is_figure(losses, kept)
             is_output = not is_hot and kept.values <= outputs and is_leak_of_output(facts, scope, losses, kept)
             is_told = is_output or (is_hot and is_leak(facts, scope, losses, kept))
             place = kept.node if isinstance(kept.statement, ast.Call) else kept.statement  # each of its arguments
@@ -110,7 +112,8 @@ def _list_of(facts: FileFacts, node: ast.expr) -> str:
 def _kept_by_calls(facts: FileFacts, scope: Scope, hot: set[Value]) -> Iterator[KeptValue]:
     """What is given to a meter or tracker of the project that adds it up or lists it."""
     for given in losses_of(facts, scope).given.values():
-        found = kept_by_call(facts, given) if given.is_named or given.values & hot else None
+        is_followed = given.is_named or given.values & hot or given.values & figures(losses_of(facts, scope))
+        found = kept_by_call(facts, given) if is_followed else None
         if found is None:
             continue
         taken, keeper = found
@@ -175,7 +178,9 @@ def _calls_in_rounds(facts: FileFacts, scope: Scope) -> bool:
 
 
 def _from_call(facts: FileFacts, source: ast.expr | None, part: Part) -> bool:
-    return isinstance(source, ast.Call) and returns_hot(facts, source, part)
+    return isinstance(source, ast.Call) and (
+        returns_hot(facts, source, part) or returns_figure(facts, source, part)
+    )
 
 
 def _may_be_number(facts: FileFacts, kept: KeptValue) -> bool:

@@ -49,7 +49,7 @@ def computed_beside(losses: Losses) -> set[Value]:
     An error is what is called one and computed by arithmetic: `mae = (out - y).abs().mean()`.
     """
     outputs = differentiated_outputs(losses)
-    if not outputs or _is_graph_for_another(losses):
+    if not outputs or is_graph_for_another(losses):
         return set()
     keeps_graph = any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls)
     beside = [(each, each.source) for each, of in losses.outputs.items() if of & outputs]
@@ -63,7 +63,7 @@ def computed_beside(losses: Losses) -> set[Value]:
         for each in given
         if isinstance(each.source, ast.BinOp | ast.Call)
         and not losses.facts.is_without_graph(each.source)
-        and (not keeps_graph or _is_only_shown(losses, each))
+        and (not keeps_graph or is_kept_to_be_shown(losses, each))
     }
 
 
@@ -97,7 +97,7 @@ def _is_differentiable(facts: FileFacts, call: ast.Call) -> bool:
     )
 
 
-def _is_graph_for_another(losses: Losses) -> bool:
+def is_graph_for_another(losses: Losses) -> bool:
     """Whether a graph is kept for another `backward()`, here or in a caller: `loss.backward(retain_graph=True)`."""
     if not any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls):
         return False
@@ -106,7 +106,7 @@ def _is_graph_for_another(losses: Losses) -> bool:
     return len(losses.backward_calls) > 1 or is_given_back or bool(scope.self_name)
 
 
-def _is_only_shown(losses: Losses, value: Value) -> bool:
+def is_kept_to_be_shown(losses: Losses, value: Value) -> bool:
     """Whether what a value is kept in is read for its numbers alone."""
     keepers = {each.keeper.partition("[")[0] for each in losses.kept.values() if value in each.values}
     return all(is_only_shown(losses.facts, losses.scope, each) for each in keepers)

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ..nodes import called_name, path_of, strip_calls
+from ..nodes import called_name, keyword, path_of, strip_calls
 from ..scopes import Scope
 from ..values.kinds import UNKNOWN
 from .differentiated import differentiated_attributes
@@ -223,14 +223,29 @@ def _is_taken_out(scope: Scope, name: str) -> bool:
 def _is_put_in_array(facts: FileFacts, statement: ast.AST) -> bool:
     """Whether a loss is written into an array, or what may be one: `losses[step] = loss` makes a number of it."""
     match statement:
-        case ast.Assign(targets=[ast.Subscript(value=of)]) | ast.AugAssign(target=ast.Subscript(value=of)):
+        case (
+            ast.Assign(targets=[ast.Subscript(value=of, slice=key)])
+            | ast.AugAssign(target=ast.Subscript(value=of, slice=key))
+        ):
             place, scope, kind = path_of(of) or "", facts.scope_of(statement), facts.kind_of(of)
             is_of_another = place.count(".") > int(scope.owns(place))  # may well be an array
             if facts.is_without_graph(statement) and kind.name not in ("dict", "list"):
                 return True  # only its number goes into a tensor
-            is_given = not kind.is_known and [each.how for each in scope.bindings.get(place, ())] == ["parameter"]
-            return is_of_another or is_given or kind.name == "ndarray"
+            is_by_name = isinstance(key, ast.Constant) and isinstance(key.value, str)  # of a dict, then
+            is_given = not (kind.is_known or is_by_name) and [
+                each.how for each in scope.bindings.get(place, ())
+            ] == ["parameter"]
+            return is_of_another or is_given or (kind.name == "ndarray" and not _is_of_objects(facts, of))
     return False
+
+
+def _is_of_objects(facts: FileFacts, node: ast.expr) -> bool:
+    """Whether an array keeps the objects themselves: `np.empty(steps, dtype=object)`."""
+    bound = facts.bindings(node) if isinstance(node, ast.Name) else []
+    made = [each.value for each in bound if isinstance(each.value, ast.Call)]
+    return bool(made) and all(
+        path_of(keyword(each, "dtype")) in ("object", "np.object_", "numpy.object_") for each in made
+    )
 
 
 def _is_in_evaluation(facts: FileFacts, node: ast.AST) -> bool:

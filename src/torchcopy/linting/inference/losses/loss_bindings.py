@@ -31,6 +31,7 @@ class LossBindings(LossSources):
     def keep(self, node: ast.expr, at: ast.AST, keeper: str, is_sum: bool, facts: frozenset[Value]) -> None:
         """Notes that statement or call `at` keeps an expression in the place `keeper`."""
         values = self.values(node, facts)
+        self.note_reads(Value("", node, node), node, facts)
         for each in terms(node) if values else ():
             self.note_outputs(Value("", each, each), each, facts)  # as `values` has a call that no name is bound to
         if values and not self._is_callable(at):
@@ -71,6 +72,7 @@ class LossBindings(LossSources):
             return self.rebind(place, None, facts)
         if part:
             made = Value(place, at, value, part)
+            self.note_reads(made, value, facts)
             self.note_outputs(made, value, facts)
             return self.rebind(place, made, facts)
         for way in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
@@ -146,6 +148,7 @@ class LossBindings(LossSources):
         self.parts.setdefault(made, set()).update(before)
         if not self.facts.is_without_graph(at):
             self.relate(made, value, facts)
+            self.reads[made] |= before
         return self.rebind(place, made, facts)
 
     def rebind(self, place: str | None, made: Value | None, facts: frozenset[Value]) -> frozenset[Value]:

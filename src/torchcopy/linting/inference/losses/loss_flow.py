@@ -28,6 +28,7 @@ from .loss_values import ANY, Given, Part, Value, key_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
+    from .figures import Read
     from .loss_keepers import Keeper
 
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
@@ -48,11 +49,16 @@ class Losses(LossBindings):
         self.is_for_caller = False
         """What is differentiated is so by a caller alone."""
         self.returned: list[tuple[Part, frozenset[Value]]] = []
+        self.returned_expressions: list[tuple[Part, ast.expr | Value]] = []
+        """As they are written, or the values of entries of what is returned by its name."""
         self.given: dict[tuple[ast.expr, ast.Call], Given] = {}
         self.hot: dict[int, set[Value]] = {}
         """What `hot_losses.py` found, by how many calls were followed before."""
         self.needed: set[Value] | None = None
         """What `needed_values` of `hot_losses.py` found."""
+        self.figures: frozenset[Value] | None = None
+        """What `figures.py` found, and what the losses read by which it did."""
+        self.read_by_losses: Read | None = None
         self.shown: frozenset[Value] | None = None
         """What `shown_tensors.py` found: what is in lists of whose elements the numbers are asked for."""
         self.keeps: dict[tuple[Value, int, str | int | None], Keeper | None] = {}
@@ -123,6 +129,8 @@ class Losses(LossBindings):
                 self._return(each, (*part, index), facts)
             return
         self.returned.append((part, self.values(value, facts)))
+        self.note_reads(Value("", value, value), value, facts)
+        self.returned_expressions.append((part, value))
         for index, (key, entry) in enumerate(entries_in(self.facts, value)):
             self._return(entry, (*part, key), facts)
             if isinstance(value, ast.Call) and index < len(value.args):
@@ -135,6 +143,7 @@ class Losses(LossBindings):
                 elif known.place.startswith(f"{value.id}["):
                     inside.setdefault(ANY, set()).add(known)  # under a name
             self.returned += [((*part, at), frozenset(values)) for at, values in inside.items()]
+            self.returned_expressions += [((*part, at), each) for at, values in inside.items() for each in values]
 
     def _call(self, call: ast.Call, facts: frozenset[Value]) -> None:
         name = called_name(call)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,11 @@ from ..scopes import Scope
 from ..values.elements import container_of
 from .differentiated import differentiated_attributes
 from .entry_names import in_pairs, is_one_of, may_be_one_of, written_keys
-from .loss_names import calls_loss, calls_model, mentions_loss
+from .loss_names import calls_loss, calls_model, is_loss_like, mentions_loss
 from .loss_places import place_of
 from .loss_terms import detaches, reshaped, shown, summed_dict, summed_names, takes_log, terms
 from .loss_values import ANY, Value
+from .model_outputs import is_no_output
 from .read_as_numbers import is_read_as_numbers
 from .torch_losses import is_loss_of_torch
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _MOST_GIVEN = 8
 _DEEPEST = 2  # lists of what other lists hold
 _MOST_STEPS = 4  # from what a model gives to what a loss is given
-_NO_OUTPUT = re.compile(r"mask|len|(^|_)(ids?|idx|n|num)(_|$)|index|indices|label|target|count|weight|size|(^|_)y$")
 _IN_TENSORS = ("data", "grad", "shape", "dtype", "device", "T", "requires_grad")
 
 
@@ -43,6 +42,7 @@ class LossSources(Flow[Value]):
         derived: what a value was computed from by arithmetic: it hangs on their graphs.
         parts: what a value was made of, by arithmetic or by a function that is given losses.
         outputs: what models gave, from which a loss was computed: `out` of `criterion(out, y)`.
+        reads: what the places may be that are read in the expression which a value was bound to.
     """
 
     def __init__(self, facts: FileFacts, scope: Scope) -> None:
@@ -56,6 +56,8 @@ class LossSources(Flow[Value]):
         self.derived: dict[Value, set[Value]] = {}
         self.parts: dict[Value, set[Value]] = {}
         self.outputs: dict[Value, set[Value]] = {}
+        self.reads: dict[Value, frozenset[Value]] = {}
+        self._read_places: dict[ast.expr, frozenset[str]] = {}
 
     def values(self, node: ast.expr, facts: frozenset[Value]) -> frozenset[Value]:
         """What an expression may be, if it is a place, or a call whose result is told by its definition."""
@@ -83,6 +85,7 @@ class LossSources(Flow[Value]):
 
     def relate(self, made: Value, value: ast.expr, facts: frozenset[Value]) -> None:
         """What a value was computed from by arithmetic or from losses: it is on its graph, and the reverse."""
+        self.note_reads(made, value, facts)
         given = [
             each
             for term in terms(value)
@@ -125,6 +128,21 @@ class LossSources(Flow[Value]):
             self.derived.setdefault(made, set()).update(values)
             self.parts.setdefault(made, set()).update(values)
 
+    def note_reads(self, made: Value, value: ast.expr, facts: frozenset[Value]) -> None:
+        """Notes what the places may be that are read to make a value."""
+        places = self.read_places(value)
+        found = {each for each in facts if each.place in places} if places else set()
+        self.reads[made] = self.reads.get(made, frozenset()) | found
+
+    def read_places(self, value: ast.expr) -> frozenset[str]:
+        """The names, attributes and entries that an expression reads."""
+        if value not in self._read_places:
+            inside = (
+                each for each in ast.walk(value) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript)
+            )
+            self._read_places[value] = frozenset(place for each in inside if (place := place_of(each)) is not None)
+        return self._read_places[value]
+
     def note_outputs(self, made: Value, term: ast.expr, facts: frozenset[Value]) -> None:
         """Notes which outputs of models a call that gives a loss is given."""
         if isinstance(term, ast.Call) and (
@@ -147,7 +165,7 @@ class LossSources(Flow[Value]):
         source = reshaped(value.source)
         if not isinstance(source, ast.Call) or not value.place or self.facts.is_without_graph(source):
             return False
-        if value.part and _NO_OUTPUT.search(value.name.lower()):
+        if value.part and is_no_output(value.name):
             return False
         return calls_model(source) or self.facts.kind_of(source.func).name == "module"
 
@@ -194,6 +212,8 @@ class LossSources(Flow[Value]):
             return self._of_written(term.id, beside, facts)
         if isinstance(term, ast.Name) and (yielded := self._yielded(term, of)) is not None:
             return {yielded}
+        if isinstance(term, ast.Subscript) and isinstance(of, ast.Subscript):
+            return self._of_entries(of, term.slice, facts)
         name = path_of(of)
         found = {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
         if isinstance(term, ast.Subscript) and isinstance(term.slice, ast.Name) and name is not None:
@@ -235,6 +255,18 @@ class LossSources(Flow[Value]):
             found |= {each for each in known if (each.source, each.part[:-1]) in whole}
             found |= {each for each in facts if each.place.startswith(f"{name}[")}
         return found
+
+    def _of_entries(self, entry: ast.Subscript, key: ast.expr, facts: frozenset[Value]) -> set[Value]:
+        """What each entry of a dict of losses that a call gave has under a key: `losses[name]["value"]`."""
+        name = path_of(entry.value)
+        match entry.slice, key:
+            case ast.Name(), ast.Constant(value=str() as inside) if is_loss_like(f"{name}_{inside}"):
+                return {
+                    Value(f"{ast.unparse(entry)}[{inside!r}]", each.source, each.source, (*each.part, ANY, inside))
+                    for each in facts
+                    if each.place == name and isinstance(each.source, ast.Call)
+                }
+        return set()
 
     def is_summed(self, value: Value) -> bool:
         """Whether a value is a dict of which all entries, or those of some names, are added up."""

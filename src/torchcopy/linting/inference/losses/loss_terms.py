@@ -196,6 +196,8 @@ def shown(node: ast.expr) -> list[ast.expr]:
             return [one for each in inside for one in each]
         case ast.Dict(values=values):
             return values
+        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=given):
+            return [each.value for each in given]
         case ast.BinOp() | ast.Call():  # also `[loss, penalty] + [v for v in values]`
             return [one for term in terms(node) for one in (shown(term) if isinstance(term, ast.List) else [term])]
     return [node]

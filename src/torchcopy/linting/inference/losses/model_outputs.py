@@ -14,12 +14,23 @@ from .loss_terms import detaches
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
+_NO_OUTPUT = re.compile(r"mask|len|(^|_)(ids?|idx|n|num)(_|$)|index|indices|label|target|count|weight|size|(^|_)y$")
 _OF_OTHERS = re.compile(r"teacher|target|frozen|(^|[._])(ref|old|ema|prior|pretrained)([._]|$)|_(ref|old|ema)$")
 _NO_GRAPH = frozenset(
     "argmax argmin round floor ceil sign long int bool size numel indices shape eq ne gt lt ge le "
     "bincount topk multinomial sample".split()
 )
 _MOST_NAMES = 40
+
+
+def is_no_output(name: str) -> bool:
+    """Whether a part of what a model gave is named as one without a graph: a mask, indices, counts."""
+    return _NO_OUTPUT.search(name.lower()) is not None
+
+
+def is_of_another(path: str) -> bool:
+    """Whether a model is named as one that is not trained: a teacher, a target network."""
+    return _OF_OTHERS.search(path.lower()) is not None
 
 
 def hangs_on_model(facts: FileFacts, node: ast.expr, seen: set[str] | None = None) -> bool:
@@ -61,7 +72,6 @@ def _name_of(node: ast.AST) -> str:
 
 
 def _gives_outputs(facts: FileFacts, call: ast.Call) -> bool:
-    path = (path_of(call.func) or "").lower()
-    if _OF_OTHERS.search(path):
+    if is_of_another(path_of(call.func) or ""):
         return False
     return called_name(call) == "log_prob" or calls_model(call) or facts.kind_of(call.func).name == "module"
