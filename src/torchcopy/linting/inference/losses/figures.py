@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..nodes import arguments, called_name, is_true, keyword, path_of
@@ -34,7 +34,9 @@ Tokens: TypeAlias = frozenset[Token]
 
 _NONE: Tokens = frozenset()
 _DEEPEST = 3  # functions that call functions
-_MOST_STEPS = 60  # from a figure to what the model gave
+_MOST_STEPS = 30  # from a figure to what the model gave
+_MOST_NODES = 200  # within each other
+_MOST_LEFT_OUT = 500
 _HANDS_ON = frozenset(
     "abs add addmm amax amin asin atan atan2 baddbmm bmm cat cdist chunk clamp clamp_max clamp_min clip clone "
     "concat contiguous cos cosh cosine_similarity cpu cross cross_entropy cuda cumprod cumsum diag diagonal "
@@ -52,13 +54,14 @@ _DISTRIBUTIONS = frozenset(
 )
 _OF_DISTRIBUTIONS = ("mean", "variance", "stddev", "loc", "scale", "logits", "probs")
 _INDICES_BESIDE = ("max", "min", "topk", "sort", "kthvalue", "median", "mode", "cummax", "cummin")
+_DETACHES = ("detach", "data", "item", "numpy", "tolist")
 _SAME = ("values", "T", "mT", "real", "imag")
 
 
 def figures(losses: Losses) -> frozenset[Value]:
     """Which of the values that a function keeps or gives to others are such figures."""
     if losses.figures is None:
-        known = Figures(losses)
+        known = figures_in(losses)
         read = _read_by_losses(losses)
         losses.figures = frozenset(
             each
@@ -79,8 +82,8 @@ def is_figure(losses: Losses, kept: KeptValue) -> bool:
     made = Value(kept.keeper, at) if isinstance(at, ast.AugAssign) else Value("", kept.node, kept.node)
     written = at.value if isinstance(at, ast.AugAssign) else kept.node
     if path_of(written) is None:
-        is_one = bool(Figures(losses).of_node(kept.node, losses.reads.get(made, frozenset())) & read.calls)
-        is_one = is_one and bool(Figures(losses).of_node(written, losses.reads.get(made, frozenset())))
+        is_one = bool(figures_in(losses).of_node(kept.node, losses.reads.get(made, frozenset())) & read.calls)
+        is_one = is_one and bool(figures_in(losses).of_node(written, losses.reads.get(made, frozenset())))
     else:
         is_one = bool(kept.values) and kept.values <= figures(losses)
     keeps_graph = any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls)
@@ -96,7 +99,7 @@ def returns_figure(facts: FileFacts, call: ast.Call, part: Part) -> bool:
         return False
     losses = losses_of(found.facts, found.scope)
     read = _read_by_losses(losses)
-    known = Figures(losses)
+    known = figures_in(losses)
     values = [each for one, each in losses.returned if one == part and each]
     ways = [each for one, each in losses.returned_expressions if one == part]
     return (
@@ -145,16 +148,25 @@ class Figures:
         self.depth = depth
         self._known: dict[Value, Tokens] = {}
         self._busy: set[Value] = set()
+        self._left_out = 0  # values that were busy, or too deep
+        self._nodes = 0  # that are looked into at a time
 
     def of_value(self, value: Value) -> Tokens:
         """What a value is computed from, if every step hands gradients on."""
-        if value not in self._known:
-            if len(self._busy) > _MOST_STEPS:
-                return _NONE
-            self._busy.add(value)
-            self._known[value] = self._of_value(value)
-            self._busy.discard(value)
-        return self._known[value]
+        if value in self._known:
+            return self._known[value]
+        if len(self._busy) > _MOST_STEPS or self._left_out > _MOST_LEFT_OUT:
+            self._left_out += 1
+            return _NONE
+        before = self._left_out
+        self._busy.add(value)
+        found = self._of_value(value)
+        self._busy.discard(value)
+        if not self._busy or self._left_out == before:  # else it hangs on who asked
+            self._known[value] = found
+        if not self._busy:
+            self._left_out = 0
+        return found
 
     def _of_value(self, value: Value) -> Tokens:
         reads = self.losses.reads.get(value, frozenset())
@@ -179,7 +191,10 @@ class Figures:
         """What a name is computed from that may be one of some values: each of them, or a number it begins with."""
         found: Tokens = _NONE
         for each in values:
-            if each in self._busy or (isinstance(each.source, ast.Constant) and not each.part):
+            if each in self._busy:
+                self._left_out += 1
+                continue
+            if isinstance(each.source, ast.Constant) and not each.part:
                 continue
             tokens = self.of_value(each)
             if not tokens:
@@ -197,6 +212,12 @@ class Figures:
 
     def of_node(self, node: ast.expr, reads: Iterable[Value]) -> Tokens:
         """What an expression is computed from, where its names may be these values."""
+        self._nodes += 1
+        found = self._of_node(node, reads) if self._nodes < _MOST_NODES else _NONE
+        self._nodes -= 1
+        return found
+
+    def _of_node(self, node: ast.expr, reads: Iterable[Value]) -> Tokens:
         place = place_of(node)
         if place is not None:
             named = [each for each in reads if each.place == place]
@@ -291,6 +312,13 @@ class Figures:
         return frozenset(found)
 
 
+def figures_in(losses: Losses, depth: int = 0) -> Figures:
+    """What is known of a function, when so many calls were followed to it."""
+    if depth not in losses.figures_in:
+        losses.figures_in[depth] = Figures(losses, depth)
+    return losses.figures_in[depth]
+
+
 def inside_of(losses: Losses, call: ast.Call, depth: int) -> Figures | None:
     """The function of the project that is called, if its result is what it returns."""
     found = called_function(losses.facts, call)
@@ -300,7 +328,7 @@ def inside_of(losses: Losses, call: ast.Call, depth: int) -> Figures | None:
         ast.Yield
     ):
         return None
-    return Figures(losses_of(found.facts, found.scope), depth + 1)
+    return figures_in(losses_of(found.facts, found.scope), depth + 1)
 
 
 def is_model_call(facts: FileFacts, call: ast.Call) -> bool:
@@ -352,10 +380,11 @@ def _called_in(losses: Losses, source: ast.expr, part: Part, depth: int) -> set[
     return found
 
 
-def _with_graph(node: ast.AST) -> Iterable[ast.AST]:
+def _with_graph(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes of an expression without those that are detached in it."""
-    if isinstance(node, ast.Attribute) and node.attr in ("detach", "data", "item", "numpy", "tolist"):
-        return
-    yield node
-    for each in ast.iter_child_nodes(node):
-        yield from _with_graph(each)
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if not (isinstance(each, ast.Attribute) and each.attr in _DETACHES):
+            yield each
+            waiting += ast.iter_child_nodes(each)

@@ -28,7 +28,7 @@ from .loss_values import ANY, Given, Part, Value, key_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .figures import Read
+    from .figures import Figures, Read
     from .loss_keepers import Keeper
 
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
@@ -58,6 +58,7 @@ class Losses(LossBindings):
         """What `needed_values` of `hot_losses.py` found."""
         self.figures: frozenset[Value] | None = None
         """What `figures.py` found, and what the losses read by which it did."""
+        self.figures_in: dict[int, Figures] = {}
         self.read_by_losses: Read | None = None
         self.shown: frozenset[Value] | None = None
         """What `shown_tensors.py` found: what is in lists of whose elements the numbers are asked for."""
