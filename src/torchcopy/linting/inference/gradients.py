@@ -20,6 +20,7 @@ _LEAVES_THEM_ON = frozenset(
     "autocast enable_grad tqdm trange open device profile record_function Progress progress_bar timer Timer "
     "detect_anomaly sdpa_kernel accumulate no_sync join".split()
 )
+_LEAVES_FUNCTIONS = ("staticmethod", "classmethod", "dataclass", "override", "autocast", "record")
 
 
 def is_without_graph(facts: FileFacts, node: ast.AST) -> bool:
@@ -53,6 +54,27 @@ def is_surely_with_graph(facts: FileFacts, node: ast.AST) -> bool:
             return False
         scope = scope.parent
     return True
+
+
+def may_be_without_graph(facts: FileFacts, node: ast.AST) -> bool:
+    """Whether gradients may be off where a node runs: by a block or decorator of any kind, or by a statement."""
+    if _may_switch(facts.source.text):
+        return True
+    for at in facts.above(node):
+        blocks = [each.context_expr for each in at.items] if isinstance(at, ast.With | ast.AsyncWith) else []
+        if not all(_last_name(each) in _LEAVES_THEM_ON for each in blocks):
+            return True
+    scope: Scope | None = facts.scope_of(node)
+    while scope is not None and scope is not facts.module:
+        if any(_last_name(each) not in _LEAVES_FUNCTIONS for each in getattr(scope.node, "decorator_list", ())):
+            return True
+        scope = scope.parent
+    return False
+
+
+def may_freeze(facts: FileFacts) -> bool:
+    """Whether a file says of some parameters whether they have gradients."""
+    return _FREEZES in facts.source.text
 
 
 @functools.lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ from ..findings import Finding, Fix
 from ..inference.file_facts import FileFacts
 from ..inference.losses.computed_beside import computed_alike, differentiated_outputs
 from ..inference.losses.differentiated import may_differentiate_twice
-from ..inference.losses.figures import figures, is_figure, returns_figure
+from ..inference.losses.figures import figures, is_figure, returns_figure, whole_figure
 from ..inference.losses.hot_losses import (
     called_function,
     holders,
@@ -60,7 +60,8 @@ def check(facts: FileFacts) -> Iterator[Finding]:
         reported: set[ast.AST] = set()
         for kept in (*losses.kept.values(), *_kept_by_calls(facts, scope, hot)):
             is_hot = any(each in hot or _from_call(facts, each.source, each.part) for each in kept.values)
-            is_hot = is_hot or is_figure(losses, kept)
+            if not is_hot and is_figure(losses, kept):
+                is_hot, kept = True, whole_figure(facts, kept)
             is_output = not is_hot and kept.values <= outputs and is_leak_of_output(facts, scope, losses, kept)
             is_told = is_output or (is_hot and is_leak(facts, scope, losses, kept))
             place = kept.node if isinstance(kept.statement, ast.Call) else kept.statement  # each of its arguments

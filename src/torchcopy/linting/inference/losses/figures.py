@@ -1,93 +1,88 @@
-"""Figures that are computed from what a model gave, on whose graph the differentiated loss hangs as well.
+"""Figures that are computed from what a model gave that is trained for sure: they hang on its graph.
 
 They are told by how they are computed, whatever they are called: each step from what the model gave must be one
-that hands gradients on. The loss may be computed in any way: what counts is that it reads the same call of the
-model.
+that hands gradients on. That it is trained shows the loss: it is all that `backward()` can go through, or what a
+loss function is given as its input.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from ..nodes import arguments, called_name, is_true, keyword, path_of
-from ..summaries import matched_arguments
+from ..gradients import may_be_without_graph, may_freeze
+from ..nodes import LEAVES, arguments, called_name, path_of
 from .computed_beside import all_values, is_graph_for_another
+from .graph_steps import HANDS_ON, NOTHING, Origins, Output, graph_steps, inside_of, is_model_call
 from .hot_losses import called_function, may_differentiate
+from .loss_begins import is_begun_empty
 from .loss_flow import Losses, losses_of
-from .loss_names import calls_model, mentions_loss
-from .loss_places import place_of
+from .loss_names import calls_loss, mentions_loss
+from .loss_places import branches, place_of
 from .loss_terms import reshaped
 from .loss_values import KeptValue, Part, Value
-from .model_outputs import is_no_output, is_of_another
 from .read_as_numbers import is_only_shown
-from .torch_losses import is_loss_of_torch
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
 
-Token: TypeAlias = ast.Call | ast.arg | tuple[ast.Call, ast.AST]
-"""A call of a model; a parameter; or a call of a model inside of a function of the project, with its own call."""
-Tokens: TypeAlias = frozenset[Token]
-
-_NONE: Tokens = frozenset()
-_DEEPEST = 3  # functions that call functions
-_MOST_STEPS = 30  # from a figure to what the model gave
-_MOST_NODES = 200  # within each other
-_MOST_LEFT_OUT = 500
-_HANDS_ON = frozenset(
-    "abs add addmm amax amin asin atan atan2 baddbmm bmm cat cdist chunk clamp clamp_max clamp_min clip clone "
-    "concat contiguous cos cosh cosine_similarity cpu cross cross_entropy cuda cumprod cumsum diag diagonal "
-    "diff dist div divide dot double einsum elu entropy erf exp exp2 expand expm1 flatten flip float gather "
-    "gelu half index_select interpolate kl_divergence leaky_relu log log10 log1p log2 log_prob log_softmax "
-    "logsigmoid logsumexp masked_fill masked_select matmul max maximum mean median min minimum mish mm "
-    "movedim mul multiply narrow neg norm normalize outer pairwise_distance permute pow prod reciprocal relu "
-    "repeat reshape roll rsample rsqrt selu sigmoid silu sin sinh softmax softmin softplus split sqrt square "
-    "squeeze stack std sub subtract sum t tan tanh to trace transpose triu tril type_as unbind unfold "
-    "unsqueeze var vector_norm view view_as where".split()
-)
-_DISTRIBUTIONS = frozenset(
-    "Bernoulli Beta Categorical Dirichlet Independent Laplace LogNormal MultivariateNormal Normal "
-    "OneHotCategorical StudentT".split()
-)
-_OF_DISTRIBUTIONS = ("mean", "variance", "stddev", "loc", "scale", "logits", "probs")
-_INDICES_BESIDE = ("max", "min", "topk", "sort", "kthvalue", "median", "mode", "cummax", "cummin")
 _DETACHES = ("detach", "data", "item", "numpy", "tolist")
-_SAME = ("values", "T", "mT", "real", "imag")
+_STEPS = ("log_prob", "rsample", "entropy", "scale", "sum", "kl_divergence", "binary_cross_entropy", "zip", "list")
+_WITH_PARAMETERS = (
+    "Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding GRU GRUCell LSTM "
+    "LSTMCell Linear MultiheadAttention RNN Sequential TransformerDecoder TransformerEncoder"
+).split()
 
 
 def figures(losses: Losses) -> frozenset[Value]:
     """Which of the values that a function keeps or gives to others are such figures."""
     if losses.figures is None:
-        known = figures_in(losses)
-        read = _read_by_losses(losses)
+        trained = _trained_outputs(losses)
+        steps = graph_steps(losses)
         losses.figures = frozenset(
             each
-            for each in (all_values(losses) if read.calls else ())
-            if each.source is not None and not _is_plain_output(losses, each) and known.of_value(each) & read.calls
+            for each in (all_values(losses) if trained else ())
+            if each.source is not None
+            and not _is_plain_output(losses, each)
+            and _is_trained(losses, steps.of_value(each), trained)
         )
     return losses.figures
 
 
 def is_figure(losses: Losses, kept: KeptValue) -> bool:
     """Whether what is kept is such a figure, and not in turn what the loss is computed from."""
-    read = _read_by_losses(losses)
-    loops = losses.facts.loops(kept.statement)
-    root = kept.keeper.partition("[")[0]
-    if not read.calls or root in read.places or (loops and losses.backward_loops.isdisjoint(loops)):
-        return False
+    trained = _trained_outputs(losses)
     at = kept.statement
+    root = kept.keeper.partition("[")[0]
+    if not trained or root in losses.read_by_losses or may_be_without_graph(losses.facts, at):
+        return False
+    if not _is_in_each_backward(losses, at):
+        return False
     made = Value(kept.keeper, at) if isinstance(at, ast.AugAssign) else Value("", kept.node, kept.node)
     written = at.value if isinstance(at, ast.AugAssign) else kept.node
     if path_of(written) is None:
-        is_one = bool(figures_in(losses).of_node(kept.node, losses.reads.get(made, frozenset())) & read.calls)
-        is_one = is_one and bool(figures_in(losses).of_node(written, losses.reads.get(made, frozenset())))
+        steps, reads = graph_steps(losses), losses.reads.get(made, frozenset())
+        is_one = _is_trained(losses, steps.of_node(kept.node, reads), trained) and bool(
+            steps.of_node(written, reads)
+        )
     else:
         is_one = bool(kept.values) and kept.values <= figures(losses)
-    keeps_graph = any(is_true(keyword(each, "retain_graph")) for each in losses.backward_calls)
-    return is_one and (not keeps_graph or is_only_shown(losses.facts, losses.scope, root))
+    if not is_one or not is_begun_empty(losses, root):
+        return False
+    return not any(map(_may_keep_graph, losses.backward_calls)) or is_only_shown(losses.facts, losses.scope, root)
+
+
+def whole_figure(facts: FileFacts, kept: KeptValue) -> KeptValue:
+    """All that is added up, where a figure is a part of it: of `total += p * p.log()` no factor alone."""
+    node = kept.node
+    while isinstance(above := facts.parent(node), ast.expr):
+        is_sum = isinstance(above, ast.BinOp) and isinstance(above.op, ast.Add | ast.Sub)
+        is_total = is_sum and any(place_of(each) == kept.keeper for each in ast.walk(above))
+        if is_total or not kept.is_sum:
+            break
+        node = above
+    return dataclasses.replace(kept, node=node)
 
 
 def returns_figure(facts: FileFacts, call: ast.Call, part: Part) -> bool:
@@ -98,35 +93,37 @@ def returns_figure(facts: FileFacts, call: ast.Call, part: Part) -> bool:
     if not may_differentiate(found) or facts.is_without_graph(call):
         return False
     losses = losses_of(found.facts, found.scope)
-    read = _read_by_losses(losses)
-    known = figures_in(losses)
+    trained = _trained_outputs(losses)
+    steps = graph_steps(losses)
     values = [each for one, each in losses.returned if one == part and each]
     ways = [each for one, each in losses.returned_expressions if one == part]
     return (
-        bool(read.calls and ways)
-        and all(known.of_returned(each) & read.calls for each in ways)
+        bool(trained and ways)
+        and all(_is_trained(losses, steps.of_returned(each), trained) for each in ways)
+        and all(_is_in_each_backward(losses, each.node if isinstance(each, Value) else each) for each in ways)
         and not any(all(_is_plain_output(losses, one) for one in each) for each in values)
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Read:
-    """What the differentiated losses of a function read, in whatever way.
-
-    Attributes:
-        calls: of models.
-        places: names, attributes and entries.
-    """
-
-    calls: Tokens
-    places: frozenset[str]
+def _is_trained(losses: Losses, origins: Origins, trained: Origins) -> bool:
+    """Whether something is computed from outputs that are trained, or of layers of a model of which others are."""
+    if origins & trained:
+        return True
+    calls = {each.outside for each in trained if isinstance(each, Output) and each.outside is not None}
+    return any(
+        isinstance(each, Output) and each.outside in calls and _is_of_layer(losses, each) for each in origins
+    )
 
 
-def _read_by_losses(losses: Losses) -> Read:
-    if losses.read_by_losses is None:
-        is_for_another = is_graph_for_another(losses)
-        losses.read_by_losses = Read(_NONE, frozenset()) if is_for_another else read_by(losses, losses.backwards)
-    return losses.read_by_losses
+def _is_of_layer(losses: Losses, output: Output) -> bool:
+    """Whether an output is of a layer with parameters that a class of the project makes, and freezes nowhere."""
+    found = called_function(losses.facts, output.outside) if output.outside is not None else None
+    layer = output.call.func
+    if found is None or not isinstance(layer, ast.Attribute) or may_freeze(found.facts) or may_freeze(losses.facts):
+        return False
+    bound = found.facts.attribute_bindings(layer)
+    made = [each.value for each in bound]
+    return bool(made) and all(isinstance(each, ast.Call) and called_name(each) in _WITH_PARAMETERS for each in made)
 
 
 def _is_plain_output(losses: Losses, value: Value) -> bool:
@@ -139,252 +136,178 @@ def _is_plain_output(losses: Losses, value: Value) -> bool:
     return isinstance(source, ast.Call) and is_model_call(losses.facts, source)
 
 
-class Figures:
-    """Works out what expressions of one function are computed from by steps that hand gradients on."""
+def _is_in_each_backward(losses: Losses, at: ast.AST) -> bool:
+    """Whether a node runs in no round in which `backward()` does not: not in a branch for a validation."""
+    loops = losses.facts.loops(at)
+    if loops and isinstance(loops[0], ast.For) and any(map(_is_chunking, ast.walk(loops[0].iter))):
+        return False  # the parts of one batch
+    loop = next((each for each in loops if each in losses.backward_loops), None)
+    if loops and loop is None:
+        return False
+    around = {*branches(losses.facts, at, loop)}
+    calls = [each for each in losses.backward_calls if loop is None or loop in losses.facts.loops(each)]
+    ways = [{*branches(losses.facts, each, loop)} for each in calls]
+    if not ways:
+        return losses.is_for_caller  # which differentiates what is returned
+    if _is_behind_one_that_leaves(ways, around, at):
+        return False
+    return any(all(way in around or _is_in_both(way, ways) for way in each) for each in ways)
+
+
+def _may_keep_graph(backward: ast.Call) -> bool:
+    """Whether a `backward()` may keep the graph for another one, by whatever it is given."""
+    words = [each for each in backward.keywords if each.arg not in ("loss", "gradient")]
+    return len(backward.args) > 1 or any(
+        each.arg is None or not (isinstance(each.value, ast.Constant) and not each.value.value) for each in words
+    )
+
+
+def _is_in_both(way: tuple[ast.If, bool], ways: list[set[tuple[ast.If, bool]]]) -> bool:
+    """Whether `backward()` is called in the other branch of an `if` too."""
+    return any((way[0], not way[1]) in each for each in ways)
+
+
+def _is_chunking(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and called_name(node) in ("chunk", "split", "array_split", "tensor_split")
+
+
+def _is_behind_one_that_leaves(
+    ways: list[set[tuple[ast.If, bool]]], around: set[tuple[ast.If, bool]], at: ast.AST
+) -> bool:
+    """Whether a branch with a `backward()` before ends the round: `continue`."""
+    return any(
+        isinstance((test.body if is_body else test.orelse)[-1], LEAVES)
+        for each in ways
+        for test, is_body in each
+        if (test, is_body) not in around and test.lineno < getattr(at, "lineno", 0)
+    )
+
+
+def _trained_outputs(losses: Losses) -> Origins:
+    """What models gave whose parameters `backward()` goes to for sure, by the losses of a function."""
+    if losses.trained_outputs is None:
+        losses.trained_outputs = NOTHING  # where a function calls itself
+        losses.read_by_losses = frozenset()
+        if losses.backwards and not is_graph_for_another(losses) and not losses.detaches_in_place:
+            reading = _Reading(losses)
+            found: Origins = NOTHING
+            for each in losses.backwards:
+                outputs = reading.of_value(each)
+                found |= outputs if len(outputs) == 1 else NOTHING
+            losses.trained_outputs = found | reading.given_to_losses
+            losses.read_by_losses = frozenset(reading.places)
+    return losses.trained_outputs
+
+
+class _Reading:
+    """What the losses of a function read, in whatever way; of what models gave the last ones alone."""
 
     def __init__(self, losses: Losses, depth: int = 0) -> None:
         self.losses = losses
-        self.facts: FileFacts = losses.facts
         self.depth = depth
-        self._known: dict[Value, Tokens] = {}
-        self._busy: set[Value] = set()
-        self._left_out = 0  # values that were busy, or too deep
-        self._nodes = 0  # that are looked into at a time
+        self.steps = graph_steps(losses, depth)
+        self.places: set[str] = set()
+        self.given_to_losses: Origins = NOTHING
+        self._known: dict[Value, Origins] = {}
 
-    def of_value(self, value: Value) -> Tokens:
-        """What a value is computed from, if every step hands gradients on."""
-        if value in self._known:
-            return self._known[value]
-        if len(self._busy) > _MOST_STEPS or self._left_out > _MOST_LEFT_OUT:
-            self._left_out += 1
-            return _NONE
-        before = self._left_out
-        self._busy.add(value)
-        found = self._of_value(value)
-        self._busy.discard(value)
-        if not self._busy or self._left_out == before:  # else it hangs on who asked
-            self._known[value] = found
-        if not self._busy:
-            self._left_out = 0
-        return found
+    def of_value(self, value: Value) -> Origins:
+        """The outputs of models that a value is computed from."""
+        if value not in self._known:
+            self._known[value] = NOTHING  # where it is computed from itself
+            self.places.add(value.place)
+            source = value.node.value if isinstance(value.node, ast.AugAssign) else value.source
+            reads = self.losses.reads.get(value, frozenset())
+            found = self.steps.of_value(value) if value.part or _is_call_of_model(self.losses, source) else NOTHING
+            if value.part and not found and isinstance(source, ast.Call):
+                found = self._of_parts(source, reads)
+            elif source is not None and not found:
+                found = self.of_node(source, reads)
+                if isinstance(value.node, ast.AugAssign):
+                    found = found.union(*(self.of_value(each) for each in reads if each.place == value.place))
+            self._known[value] = frozenset(each for each in found if isinstance(each, Output))
+        return self._known[value]
 
-    def _of_value(self, value: Value) -> Tokens:
-        reads = self.losses.reads.get(value, frozenset())
-        if isinstance(value.node, ast.arg) and value.source is None:
-            return frozenset({value.node})
-        if isinstance(value.node, ast.AugAssign) and value.source is None:
-            added = self.of_node(value.node.value, reads)
-            return added | self.of_all(each for each in reads if each.place == value.place)
-        if value.source is None or self.facts.is_without_graph(value.node):
-            return _NONE
-        if not value.part:
-            return self.of_node(value.source, reads)
-        if is_no_output(value.name):
-            return _NONE
-        if not isinstance(value.source, ast.Call):
-            return self.of_node(value.source, reads) if place_of(value.source) is not None else _NONE
-        if called_name(value.source) in _INDICES_BESIDE:
-            return self.of_node(value.source, reads) if value.part == (0,) else _NONE
-        return self._of_call(value.source, reads, value.part)
-
-    def of_all(self, values: Iterable[Value]) -> Tokens:
-        """What a name is computed from that may be one of some values: each of them, or a number it begins with."""
-        found: Tokens = _NONE
-        for each in values:
-            if each in self._busy:
-                self._left_out += 1
+    def of_node(self, node: ast.expr, reads: frozenset[Value]) -> Origins:
+        """Of an expression, wherever in it."""
+        found: Origins = NOTHING
+        waiting: list[ast.AST] = [node]
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, ast.Attribute) and each.attr in _DETACHES:
                 continue
-            if isinstance(each.source, ast.Constant) and not each.part:
-                continue
-            tokens = self.of_value(each)
-            if not tokens:
-                return _NONE
-            found |= tokens
-        return found
-
-    def of_returned(self, returned: ast.expr | Value) -> Tokens:
-        """What a function computes from which parameters and models to return it."""
-        if isinstance(returned, Value):
-            return self.of_value(returned)
-        if self.facts.is_without_graph(returned):
-            return _NONE
-        return self.of_node(returned, self.losses.reads.get(Value("", returned, returned), frozenset()))
-
-    def of_node(self, node: ast.expr, reads: Iterable[Value]) -> Tokens:
-        """What an expression is computed from, where its names may be these values."""
-        self._nodes += 1
-        found = self._of_node(node, reads) if self._nodes < _MOST_NODES else _NONE
-        self._nodes -= 1
-        return found
-
-    def _of_node(self, node: ast.expr, reads: Iterable[Value]) -> Tokens:
-        place = place_of(node)
-        if place is not None:
-            named = [each for each in reads if each.place == place]
+            place = place_of(each) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript) else None
+            if place is not None:
+                self.places.add(place)
+            named = [one for one in reads if one.place == place] if place is not None else []
             if named:
-                return self.of_all(named)
-        match node:
-            case ast.BinOp(
-                left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow() | ast.MatMult()
-            ):
-                return self.of_node(left, reads) | self.of_node(node.right, reads)
-            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=of):
-                return self.of_node(of, reads)
-            case ast.IfExp(body=body, orelse=orelse):
-                branches = [each for each in (body, orelse) if not isinstance(each, ast.Constant)]
-                ways = [self.of_node(each, reads) for each in branches]
-                return frozenset().union(*ways) if all(ways) else _NONE
-            case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                return frozenset().union(*(self.of_node(each, reads) for each in elements))
-            case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int() as index)) if (
-                called_name(call) in _INDICES_BESIDE and index
-            ):
-                return _NONE
-            case ast.Subscript(value=of, slice=key):
-                is_named_otherwise = isinstance(key, ast.Constant) and is_no_output(str(key.value))
-                return _NONE if is_named_otherwise else self.of_node(of, reads)
-            case ast.Attribute(value=of, attr=name):
-                is_same = name in _SAME or name in _OF_DISTRIBUTIONS
-                return self.of_node(of, reads) if is_same or self._is_output(of, name, reads) else _NONE
-            case ast.Call():
-                return self._of_call(node, reads)
-        return _NONE
-
-    def _is_output(self, of: ast.expr, name: str, reads: Iterable[Value]) -> bool:
-        """Whether an attribute is a part of what a model gave: `out.logits`."""
-        if is_no_output(name) or name in ("data", "grad", "shape", "dtype", "device", "requires_grad"):
-            return False
-        place = place_of(of)
-        sources = [each.source for each in reads if each.place == place] if place is not None else [of]
-        return bool(sources) and all(
-            isinstance(each, ast.Call) and is_model_call(self.facts, each) for each in sources
-        )
-
-    def _of_call(self, call: ast.Call, reads: Iterable[Value], part: Part = ()) -> Tokens:
-        if self.facts.is_without_graph(call):
-            return _NONE
-        found = called_function(self.facts, call)
-        if found is not None and found.scope.is_function:
-            inside = self._of_function(call, reads, part)
-            return inside | self._of_model(call, reads) if not part and is_model_call(self.facts, call) else inside
-        if is_model_call(self.facts, call):
-            return self._of_model(call, reads)
-        if part and called_name(call) not in ("chunk", "split", "unbind", *_INDICES_BESIDE):
-            return _NONE
-        name, of = called_name(call), getattr(call.func, "value", None)
-        resolved = self.facts.resolve(call.func)
-        given = [each for each in arguments(call) if not isinstance(each, ast.Starred)]
-        if (
-            is_loss_of_torch(self.facts, call)
-            or name in _DISTRIBUTIONS
-            or resolved.startswith("torch.nn.functional.")
-        ):
-            return frozenset().union(*(self.of_node(each, reads) for each in given))
-        if name not in _HANDS_ON or resolved.startswith(("numpy", "math", "scipy", "sklearn")):
-            return _NONE
-        is_of_torch = isinstance(of, ast.Name) and (of.id in ("torch", "F") or bool(resolved))
-        if of is None and not resolved.startswith("torch"):
-            return _NONE  # `sum`, `max` and so on of Python, or of an unknown file
-        if isinstance(of, ast.expr) and not is_of_torch:
-            given.append(of)
-        return frozenset().union(*(self.of_node(each, reads) for each in given))
-
-    def _of_model(self, call: ast.Call, reads: Iterable[Value]) -> Tokens:
-        """What a model gives, and with it what it is given."""
-        return frozenset({call}).union(*(self.of_node(each, reads) for each in arguments(call)))
-
-    def _of_function(self, call: ast.Call, reads: Iterable[Value], part: Part) -> Tokens:
-        """What a function of the project hands on: of its arguments, and of models that it calls itself."""
-        inner = inside_of(self.losses, call, self.depth)
-        if inner is None:
-            return _NONE
-        tokens = [inner.of_returned(each) for one, each in inner.losses.returned_expressions if one == part]
-        if not all(tokens):
-            return _NONE
-        matched = dict(matched_arguments(call, inner.losses.scope))
-        found: set[Token] = set()
-        for each in frozenset().union(*tokens):
-            if isinstance(each, ast.arg):
-                given = matched.get(each)
-                found |= self.of_node(given, reads) if given is not None else _NONE
+                found = found.union(*map(self.of_value, named))
+                continue
+            is_output = isinstance(each, ast.Attribute | ast.Subscript) or _is_call_of_model(self.losses, each)
+            if is_output and isinstance(each, ast.expr):
+                outputs = self.steps.of_node(each, reads)
+                outputs = frozenset(one for one in outputs if isinstance(one, Output))
+                if outputs:
+                    found |= outputs
+                    self.places |= {one.id for one in ast.walk(each) if isinstance(one, ast.Name)}
+                    continue
+            if isinstance(each, ast.Call):
+                self._note_input(each, reads)
+                inner = inside_of(self.losses, each, self.depth)
+                if inner is not None and self.depth == 0:
+                    found |= self._of_function(each, inner.losses)
+                if inner is None and not _may_be_step(each):
+                    found |= {Output(each)}  # of a model or not: what it is given is not the last
+                    self.places |= {one.id for one in ast.walk(each) if isinstance(one, ast.Name)}
+                    continue
+                func = [each.func.value] if isinstance(each.func, ast.Attribute) else []
+                waiting += [*func, *arguments(each)]
             else:
-                found.add((call, each[1] if isinstance(each, tuple) else each))
-        return frozenset(found)
+                waiting += ast.iter_child_nodes(each)
+        return found
+
+    def _of_parts(self, call: ast.Call, reads: frozenset[Value]) -> Origins:
+        """Of what an unknown call gives beside other things: data, where it is given nothing of a model."""
+        found = self.of_node(call, reads)
+        of_models = found - {Output(call)}
+        given = [each for one in arguments(call) for each in self.of_node(one, reads)]
+        return found if of_models or given else NOTHING
+
+    def _note_input(self, call: ast.Call, reads: frozenset[Value]) -> None:
+        """Notes what a loss function is given first: what is trained, and not what it is compared with."""
+        if calls_loss(call) and call.args and not isinstance(call.args[0], ast.Starred):
+            outputs = self.of_node(call.args[0], reads)
+            self.given_to_losses |= outputs if len(outputs) == 1 else NOTHING
+
+    def _of_function(self, call: ast.Call, losses: Losses) -> Origins:
+        """The outputs that a function of the project reads to compute what it returns."""
+        if losses.outputs_for_callers is None:
+            losses.outputs_for_callers = NOTHING, NOTHING  # where it calls itself
+            inner = _Reading(losses, self.depth + 1)
+            found: Origins = NOTHING
+            for _, returned in losses.returned_expressions:
+                if isinstance(returned, Value):
+                    found |= inner.of_value(returned)
+                else:
+                    reads = losses.reads.get(Value("", returned, returned), frozenset())
+                    found |= inner.of_node(returned, reads)
+            losses.outputs_for_callers = found, inner.given_to_losses
+        found, inputs = losses.outputs_for_callers
+        self.given_to_losses |= _seen_from(call, inputs)
+        return _seen_from(call, found)
 
 
-def figures_in(losses: Losses, depth: int = 0) -> Figures:
-    """What is known of a function, when so many calls were followed to it."""
-    if depth not in losses.figures_in:
-        losses.figures_in[depth] = Figures(losses, depth)
-    return losses.figures_in[depth]
+def _seen_from(call: ast.Call, outputs: Origins) -> Origins:
+    """Outputs inside of a function as the caller sees them."""
+    return frozenset(dataclasses.replace(each, outside=call) for each in outputs if isinstance(each, Output))
 
 
-def inside_of(losses: Losses, call: ast.Call, depth: int) -> Figures | None:
-    """The function of the project that is called, if its result is what it returns."""
-    found = called_function(losses.facts, call)
-    if found is None or depth >= _DEEPEST or not isinstance(found.scope.node, ast.FunctionDef):
-        return None
-    if any(path_of(each) != "staticmethod" for each in found.scope.node.decorator_list) or found.scope.has(
-        ast.Yield
-    ):
-        return None
-    return figures_in(losses_of(found.facts, found.scope), depth + 1)
+def _may_be_step(call: ast.Call) -> bool:
+    """Whether a call is a step from outputs to a loss, by its name: of torch, of Python, or a loss."""
+    name = called_name(call)
+    return name in HANDS_ON or name in _STEPS or name[:1].isupper() or mentions_loss(name) or calls_loss(call)
 
 
-def is_model_call(facts: FileFacts, call: ast.Call) -> bool:
-    """Whether a call gives what a model that is trained computes, with its graph."""
-    path = path_of(call.func) or ""
-    if not path or is_of_another(path) or facts.is_without_graph(call) or is_loss_of_torch(facts, call):
-        return False
-    return calls_model(call) or facts.kind_of(call.func).name == "module"
-
-
-def read_by(losses: Losses, values: Iterable[Value], depth: int = 0) -> Read:
-    """What values of a function read, in whatever way; not the models that give a loss themselves."""
-    found: set[Token] = set()
-    giving_losses: set[Token] = set()
-    places: set[str] = set()
-    seen: set[Value] = set()
-    waiting = [*values]
-    while waiting:
-        value = waiting.pop()
-        source = value.node.value if isinstance(value.node, ast.AugAssign) else value.source
-        if value in seen or source is None or losses.facts.is_without_graph(value.node):
-            continue
-        seen.add(value)
-        called = _called_in(losses, source, value.part, depth)
-        reads = losses.reads.get(value, frozenset())
-        is_part = bool(value.part) or isinstance(source, ast.Attribute | ast.Subscript)
-        if is_part and mentions_loss(value.place):
-            of = {each.source for each in reads} | {source}
-            giving_losses |= {each for each in of if isinstance(each, ast.Call)}
-        found |= called
-        waiting += reads
-        places |= {value.place, *losses.read_places(source)}
-    return Read(frozenset(found - giving_losses), frozenset(places))
-
-
-def _called_in(losses: Losses, source: ast.expr, part: Part, depth: int) -> set[Token]:
-    """The calls of models in an expression, or inside of functions of the project that it calls."""
-    found: set[Token] = set()
-    for call in _with_graph(source):
-        if not isinstance(call, ast.Call):
-            continue
-        if is_model_call(losses.facts, call):
-            found.add(call)
-        if (inner := inside_of(losses, call, depth)) is not None:
-            returned = inner.losses.returned
-            given = {each for one, values in returned if one == part or call is not source for each in values}
-            read = read_by(inner.losses, given, depth + 1)
-            found |= {(call, each[1] if isinstance(each, tuple) else each) for each in read.calls}
-    return found
-
-
-def _with_graph(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of an expression without those that are detached in it."""
-    waiting = [node]
-    while waiting:
-        each = waiting.pop()
-        if not (isinstance(each, ast.Attribute) and each.attr in _DETACHES):
-            yield each
-            waiting += ast.iter_child_nodes(each)
+def _is_call_of_model(losses: Losses, node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Call) and (
+        is_model_call(losses.facts, node) or called_function(losses.facts, node) is not None
+    )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
-from ..nodes import Loop, called_name, method_call, path_of
-from ..scopes import Scope
+from ..nodes import Loop, called_name, keyword, method_call, path_of
+from ..scopes import Binding, Scope
 from .differentiated import BACKWARDS
 from .loss_places import branches
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
+    from .loss_flow import Losses
+
+_BEGINS = re.compile(r"init|epoch|setup|build")
 
 
 def begun_with_each_call(facts: FileFacts, scope: Scope, places: set[str], keeps: ast.AST) -> list[ast.AST]:
@@ -51,7 +55,7 @@ def is_begun_with_each_backward(facts: FileFacts, scope: Scope, root: str) -> bo
         calls = [each for each in method.nodes(ast.Call) if called_name(each) in BACKWARDS]
         if method is scope or not calls or any(facts.loops(each) for each in calls):
             continue
-        if any(each in method.body for each in begin_statements(method, {f"{method.self_name}.{attribute}"})):
+        if _is_always(method, begin_statements(method, {f"{method.self_name}.{attribute}"})):
             return True
     return False
 
@@ -63,7 +67,12 @@ def is_begun_by(facts: FileFacts, call: ast.Call, places: set[str]) -> bool:
     if of is None or found is None or not found.scope.is_function:
         return False
     own = {f"{found.scope.self_name}{each[len(of) :]}" for each in places}
-    return any(each in found.scope.body for each in begin_statements(found.scope, own))
+    return _is_always(found.scope, begin_statements(found.scope, own))
+
+
+def _is_always(scope: Scope, begins: list[ast.AST]) -> bool:
+    """Whether one of some statements and calls stands in no branch or loop of a function."""
+    return any(each in begins or (isinstance(each, ast.Expr) and each.value in begins) for each in scope.body)
 
 
 def begin_statements(scope: Scope, places: set[str]) -> list[ast.AST]:
@@ -82,11 +91,81 @@ def begin_statements(scope: Scope, places: set[str]) -> list[ast.AST]:
     return found + [call for call in scope.nodes(ast.Call) if path_of(method_call(call, "clear")) in places]
 
 
+def is_begun_empty(losses: Losses, root: str) -> bool:
+    """Whether what keeps something is a list, dict or number that is begun there, and emptied in no round.
+
+    An attribute is begun where the object is made, or for each epoch.
+    """
+    scope, facts = losses.scope, losses.facts
+    if scope.owns(root) and scope.owner is not None:
+        bound = facts.class_attributes(scope.owner).get(root.partition(".")[2], [])
+        bound = [each for each in bound if not reads_itself(each.value, root.partition(".")[2])]
+        methods = [facts.scope_of(each.node) for each in bound]
+        if not all(_BEGINS.search(each.name) or each is scope for each in methods):
+            return False
+    else:
+        bound = [each for each in scope.bindings.get(root, []) if not reads(each.value, root)]
+    begins = [each for each in bound if each.how != "augmented" and not _is_first_value(facts, each, root)]
+    rounds = {facts.loops(each)[0] for each in losses.backward_calls if facts.loops(each)}
+    if not begins or not all(_is_literal(each.value) for each in begins):
+        return False
+    if any(rounds.intersection(facts.loops(each.node)[:1]) for each in begins):
+        return False  # at times
+    return not any(
+        losses.backward_loops.intersection(facts.loops(each)) and _may_empty(facts, each, root)
+        for each in (*scope.nodes(ast.Delete), *scope.nodes(ast.Subscript), *scope.nodes(ast.Call))
+    ) and not (scope.owns(root) and _is_emptied_by_methods(scope, root))
+
+
+def _is_first_value(facts: FileFacts, bound: Binding, root: str) -> bool:
+    """Whether a binding is the first value of an average: under `if self.mean is None`."""
+    at = facts.parent(bound.node) if isinstance(bound.node, ast.stmt) else bound.node
+    tests = [each.test for each in (at, *facts.above(bound.node)) if isinstance(each, ast.If)]
+    return any(path_of(inside) == root for test in tests for inside in ast.walk(test))
+
+
+def _may_empty(facts: FileFacts, node: ast.AST, root: str) -> bool:
+    """Whether something may be taken from a list: `del`, `losses[:] = []`, `clear()`, or by a called function."""
+    if isinstance(node, ast.Delete):
+        return any(path_of(inside) == root for inside in ast.walk(node))
+    if isinstance(node, ast.Subscript):
+        is_part = isinstance(node.slice, ast.Slice) and path_of(node.value) == root
+        return is_part and type(node.ctx) is ast.Store
+    if not isinstance(node, ast.Call) or path_of(method_call(node, "clear", "pop", "popleft")) == root:
+        return isinstance(node, ast.Call)
+    return any(path_of(each) == root for each in node.args) and facts.definition(node.func) is not None
+
+
+def _is_emptied_by_methods(scope: Scope, root: str) -> bool:
+    """Whether a method that is not there for each epoch takes from an attribute: `self.losses.clear()`."""
+    name = root.partition(".")[2]
+    return any(
+        path_of(method_call(call, "clear", "pop", "popleft")) == f"{method.self_name}.{name}"
+        for method in (scope.owner.inner if scope.owner is not None else ())
+        if not _BEGINS.search(method.name)
+        for call in method.nodes(ast.Call)
+    )
+
+
+def _is_literal(value: ast.expr | None) -> bool:
+    """Whether something begins as a number, nothing, or a list or dict of such, or an array of objects."""
+    if isinstance(value, ast.Constant | ast.Tuple) or is_empty(value):
+        return True
+    if isinstance(value, ast.BinOp):  # `[None] * steps`
+        return _is_literal(value.left)
+    return isinstance(value, ast.Call) and keyword(value, "dtype") is not None
+
+
 def is_empty(value: ast.expr | None) -> bool:
     """Whether an expression makes a list or dict that is filled later, or a dict of such."""
     if isinstance(value, ast.Call):
         return called_name(value) in ("list", "dict", "defaultdict") and not value.keywords
     return isinstance(value, ast.List | ast.Dict | ast.DictComp)
+
+
+def reads_itself(node: ast.expr | None, attribute: str) -> bool:
+    """Whether an expression reads an attribute of that name, of whatever object."""
+    return node is not None and any(isinstance(e, ast.Attribute) and e.attr == attribute for e in ast.walk(node))
 
 
 def reads(node: ast.expr | None, name: str) -> bool:

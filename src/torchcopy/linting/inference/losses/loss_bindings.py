@@ -163,7 +163,12 @@ class LossBindings(LossSources):
 
 def _counters(loops: list[Loop]) -> set[str]:
     """The names that loops count by: those that they bind, or add to in each round of a `while`."""
-    found = {each.id for loop in loops if isinstance(loop, ast.For) for each in names_in(loop.target)}
+    found = {
+        each.id
+        for loop in loops
+        if isinstance(loop, ast.For) and not isinstance(loop.iter, ast.Tuple | ast.List)  # a few
+        for each in names_in(loop.target)
+    }
     for loop in loops:
         for at in loop.body if isinstance(loop, ast.While) else ():
             if (

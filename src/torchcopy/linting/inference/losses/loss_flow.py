@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, path_of, walk
+from ..nodes import Loop, arguments, called_name, is_true, keyword, method_call, path_of, root_name, walk
 from ..objects import differentiates_itself, is_no_list
 from ..scopes import Scope
 from .callers import differentiated_parts
@@ -28,7 +28,8 @@ from .loss_values import ANY, Given, Part, Value, key_in
 
 if TYPE_CHECKING:
     from ..file_facts import FileFacts
-    from .figures import Figures, Read
+    from ..summaries import Definition
+    from .graph_steps import GraphSteps, Origins
     from .loss_keepers import Keeper
 
 _DRIVERS = tuple("self accelerat engine fabric trainer amp strategy autograd optim booster".split())
@@ -57,9 +58,12 @@ class Losses(LossBindings):
         self.needed: set[Value] | None = None
         """What `needed_values` of `hot_losses.py` found."""
         self.figures: frozenset[Value] | None = None
-        """What `figures.py` found, and what the losses read by which it did."""
-        self.figures_in: dict[int, Figures] = {}
-        self.read_by_losses: Read | None = None
+        """What `figures.py` found; by which outputs of models that are trained, and other places, it did."""
+        self.trained_outputs: Origins | None = None
+        self.outputs_for_callers: tuple[Origins, Origins] | None = None
+        self.read_by_losses: frozenset[str] = frozenset()
+        self.graph_steps: dict[int, GraphSteps] = {}
+        """What `graph_steps.py` found, by how many calls were followed before."""
         self.shown: frozenset[Value] | None = None
         """What `shown_tensors.py` found: what is in lists of whose elements the numbers are asked for."""
         self.keeps: dict[tuple[Value, int, str | int | None], Keeper | None] = {}
@@ -310,10 +314,38 @@ class Losses(LossBindings):
                         found.setdefault(outer, []).append(at)
         return found
 
+    @functools.cached_property
+    def detaches_in_place(self) -> bool:
+        """Whether the function calls `detach_()` on anything."""
+        return any(called_name(each) == "detach_" for each in self.scope.nodes(ast.Call))
+
+    @functools.cached_property
+    def detached_entries(self) -> frozenset[str]:
+        """The lists and dicts of which an entry is replaced by a detached one: `outs[i] = outs[i].detach()`.
+
+        Also those that a function of the project is given for it.
+        """
+        found = {
+            path_of(target.value)
+            for at in self.scope.nodes(ast.Assign)
+            for target, value in _assigned(at)
+            if isinstance(target, ast.Subscript | ast.Attribute) and detaches(value)
+        }
+        for at in self.scope.nodes(ast.Expr):
+            called = self.facts.definition(at.value.func) if isinstance(at.value, ast.Call) else None
+            if called is not None and _detaches_inside(called):
+                found |= {path_of(each) for each in arguments(at.value)}  # type: ignore[arg-type]
+        return frozenset(root_name(path) for path in found if path is not None)
+
     @property
     def may_have_hot(self) -> bool:
         """Whether the function differentiates something, or gives a loss to another that may."""
         return bool(self.backwards) or any(each.is_named for each in self.given.values())
+
+
+def _detaches_inside(called: Definition) -> bool:
+    """Whether a function detaches anything."""
+    return any(detaches(each.value) for each in called.scope.nodes(ast.Assign))
 
 
 def _order(value: Value) -> tuple[int, int, str]:

@@ -24,8 +24,8 @@ _RESIDUALS = re.compile(r"(^|_)(resid(ual)?s?|errs?|errors?|diffs?|differences?)
 _GIVES_LOSS = re.compile(r"(^|_)(loss|criterion|cross_entropy|nll|kl_div)(_fn|_func|_fnc|_function)?\d?$|^crit$")
 _MODELS = re.compile(
     r"(^|_)(model|net|network|module|vae|autoencoder|nn|mlp|[cgr]nn|gcn|lstm|gru|u_?net|resnet|bert|transformer|"
-    r"encoder|decoder|generator|discriminator|critic|actor|classifier|backbone|student|policy|predictor|regressor|denoiser)\d?$"
-    r"|net$|(^|_)(model|net)_([a-z]{1,2}\d?|scratch|main|base|student|online|local|global|new|ddp)$"
+    r"encoder|decoder|generator|discriminator|critic|actor|classifier|backbone|student|policy|predictor|regressor|"
+    r"denoiser)\d?$|net$|(^|_)(model|net)([a-ru-z]|_([a-su-z][a-z]?\d?|scratch|main|base|student|online|local|global|new|ddp))$"
 )
 
 

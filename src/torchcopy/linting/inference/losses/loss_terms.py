@@ -170,11 +170,11 @@ def detaches(node: ast.expr) -> bool:
 
 def _without_keys(node: ast.AST) -> Iterator[ast.AST]:
     """A node and all inside of it, but what something is indexed by: `x[chosen.tolist()]` has the graph of `x`."""
-    yield node
-    for field, inside in ast.iter_fields(node):
-        for each in inside if isinstance(inside, list) else [inside]:
-            if isinstance(each, ast.AST) and not (field == "slice" and isinstance(node, ast.Subscript)):
-                yield from _without_keys(each)
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += [each.value] if isinstance(each, ast.Subscript) else ast.iter_child_nodes(each)
 
 
 def is_detached_itself(node: ast.expr) -> bool:
