@@ -73,6 +73,7 @@ class GraphSteps:
         self.facts: FileFacts = losses.facts
         self.depth = depth
         self._known: dict[Value, Origins] = {}
+        self._returned: dict[Part, Origins] = {}
         self._busy: set[Value] = set()
         self._left_out = 0  # values that were busy, or too deep
         self._nodes = 0  # that are looked into at a time
@@ -125,6 +126,14 @@ class GraphSteps:
                 return NOTHING
             found |= origins
         return found
+
+    def returned(self, part: Part) -> Origins:
+        """What a part of all that a function returns is computed from; nothing where one way says otherwise."""
+        if part not in self._returned:
+            self._returned[part] = NOTHING  # where it calls itself
+            ways = [self.of_returned(each) for one, each in self.losses.returned_expressions if one == part]
+            self._returned[part] = NOTHING.union(*ways) if all(ways) else NOTHING
+        return self._returned[part]
 
     def of_returned(self, returned: ast.expr | Value) -> Origins:
         """What a function computes from which parameters and models to return it."""
@@ -240,12 +249,10 @@ class GraphSteps:
         inner = inside_of(self.losses, call, self.depth)
         if inner is None:
             return NOTHING
-        ways = [inner.of_returned(each) for one, each in inner.losses.returned_expressions if one == part]
-        if not all(ways):
-            return NOTHING
-        matched = dict(matched_arguments(call, inner.losses.scope))
+        returned = inner.returned(part)
+        matched = dict(matched_arguments(call, inner.losses.scope)) if returned else {}
         found: Origins = NOTHING
-        for each in NOTHING.union(*ways):
+        for each in returned:
             if isinstance(each, ast.arg):
                 given = matched.get(each)
                 found |= self.of_node(given, reads) if given is not None else NOTHING
