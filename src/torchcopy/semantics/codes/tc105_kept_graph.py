@@ -60,11 +60,12 @@ adds it up, and a function that puts it into a dict or list of its caller, are f
 function computes and puts there itself, or into a list of the file, which it or its caller differentiates in
 each round. What Lightning's `training_step` returns is differentiated too. So is told what a model gave, listed
 in the round in which `backward()` has gone through the loss that was computed from it: `out` of `criterion(out,
-y)`; an error that is computed beside the loss from the same outputs, `mae = (out - y).abs().mean()`; and a
-residual that a function gives beside its mean square. Of what an unknown function gives beside the loss, `loss,
-kl_loss = step(x)`, the parts named as losses are told where another function of the file asks them for their
-number: `kl_loss.item()`. A validation in the function that trains is told where it computes its losses as the
-training does, of the same model, and nothing may have switched gradients off.
+y)`; a figure that is computed beside the loss from the same outputs, in steps that each hand gradients on, as
+`mae = (out - y).abs().mean()` or an entropy, also by functions of the project, where the loss shows that the
+model is trained; and a residual that a function gives beside its mean square. Of what an unknown function gives
+beside the loss, `loss, kl_loss = step(x)`, the parts named as losses are told where another function of the file
+asks them for their number: `kl_loss.item()`. A validation in the function that trains is told where it computes
+its losses as the training does, of the same model, and nothing may have switched gradients off.
 
 Left alone: `loss.item()`, `loss.detach()`, `float(loss)`; what `backward()` is called on later; sums under
 `no_grad`, and those that each round detaches; a `deque` of at most twenty, a list cut to its last entries or

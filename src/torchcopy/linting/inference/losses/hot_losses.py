@@ -102,12 +102,7 @@ def _differentiated_elsewhere(losses: Losses, depth: int) -> Iterator[Value]:
 
 def holders(values: Iterable[Value], hot: set[Value]) -> set[Value]:
     """Which of some values are a dict or object of which an entry is hot: `out`, if `out.loss` is."""
-    inside = {
-        (each.source, each.part[:at])
-        for each in hot
-        for at in range(len(each.part))
-        if all(isinstance(key, str) for key in each.part[at:])
-    }
+    inside = {(each.source, each.part[:-1]) for each in hot if each.part and isinstance(each.part[-1], str)}
     return {
         each
         for each in values

@@ -97,14 +97,16 @@ def is_begun_empty(losses: Losses, root: str) -> bool:
     An attribute is begun where the object is made, or for each epoch.
     """
     scope, facts = losses.scope, losses.facts
+    bound = scope.bindings.get(root, [])
     if scope.owns(root) and scope.owner is not None:
         bound = facts.class_attributes(scope.owner).get(root.partition(".")[2], [])
-        bound = [each for each in bound if not reads_itself(each.value, root.partition(".")[2])]
         methods = [facts.scope_of(each.node) for each in bound]
         if not all(_BEGINS.search(each.name) or each is scope for each in methods):
             return False
-    else:
-        bound = [each for each in scope.bindings.get(root, []) if not reads(each.value, root)]
+    again = [each for each in bound if _mentions(each.value, root)]
+    if not all(isinstance(each.value, ast.BinOp | ast.Call | ast.List | ast.Tuple) for each in again):
+        return False  # `losses = [each.detach() for each in losses]`
+    bound = [each for each in bound if each not in again]
     begins = [each for each in bound if each.how != "augmented" and not _is_first_value(facts, each, root)]
     rounds = {facts.loops(each)[0] for each in losses.backward_calls if facts.loops(each)}
     if not begins or not all(_is_literal(each.value) for each in begins):
@@ -117,11 +119,14 @@ def is_begun_empty(losses: Losses, root: str) -> bool:
     ) and not (scope.owns(root) and _is_emptied_by_methods(scope, root))
 
 
+def _mentions(node: ast.expr | None, place: str) -> bool:
+    return node is not None and any(path_of(inside) == place for inside in ast.walk(node))
+
+
 def _is_first_value(facts: FileFacts, bound: Binding, root: str) -> bool:
     """Whether a binding is the first value of an average: under `if self.mean is None`."""
-    at = facts.parent(bound.node) if isinstance(bound.node, ast.stmt) else bound.node
-    tests = [each.test for each in (at, *facts.above(bound.node)) if isinstance(each, ast.If)]
-    return any(path_of(inside) == root for test in tests for inside in ast.walk(test))
+    tests = [each.test for each in facts.above(bound.node) if isinstance(each, ast.If)]
+    return not is_empty(bound.value) and any(_mentions(test, root) for test in tests)
 
 
 def _may_empty(facts: FileFacts, node: ast.AST, root: str) -> bool:
@@ -161,11 +166,6 @@ def is_empty(value: ast.expr | None) -> bool:
     if isinstance(value, ast.Call):
         return called_name(value) in ("list", "dict", "defaultdict") and not value.keywords
     return isinstance(value, ast.List | ast.Dict | ast.DictComp)
-
-
-def reads_itself(node: ast.expr | None, attribute: str) -> bool:
-    """Whether an expression reads an attribute of that name, of whatever object."""
-    return node is not None and any(isinstance(e, ast.Attribute) and e.attr == attribute for e in ast.walk(node))
 
 
 def reads(node: ast.expr | None, name: str) -> bool:

@@ -13,7 +13,7 @@ from ..scopes import Scope
 from ..values.elements import container_of
 from .differentiated import differentiated_attributes
 from .entry_names import in_pairs, is_one_of, may_be_one_of, written_keys
-from .loss_names import calls_loss, calls_model, is_loss_like, mentions_loss
+from .loss_names import calls_loss, calls_model, mentions_loss
 from .loss_places import place_of
 from .loss_terms import detaches, reshaped, shown, summed_dict, summed_names, takes_log, terms
 from .loss_values import ANY, Value
@@ -212,8 +212,6 @@ class LossSources(Flow[Value]):
             return self._of_written(term.id, beside, facts)
         if isinstance(term, ast.Name) and (yielded := self._yielded(term, of)) is not None:
             return {yielded}
-        if isinstance(term, ast.Subscript) and isinstance(of, ast.Subscript):
-            return self._of_entries(of, term.slice, facts)
         name = path_of(of)
         found = {each for each in facts if each.place == name and isinstance(each.node, ast.arg)}
         if isinstance(term, ast.Subscript) and isinstance(term.slice, ast.Name) and name is not None:
@@ -255,18 +253,6 @@ class LossSources(Flow[Value]):
             found |= {each for each in known if (each.source, each.part[:-1]) in whole}
             found |= {each for each in facts if each.place.startswith(f"{name}[")}
         return found
-
-    def _of_entries(self, entry: ast.Subscript, key: ast.expr, facts: frozenset[Value]) -> set[Value]:
-        """What each entry of a dict of losses that a call gave has under a key: `losses[name]["value"]`."""
-        name = path_of(entry.value)
-        match entry.slice, key:
-            case ast.Name(), ast.Constant(value=str() as inside) if is_loss_like(f"{name}_{inside}"):
-                return {
-                    Value(f"{ast.unparse(entry)}[{inside!r}]", each.source, each.source, (*each.part, ANY, inside))
-                    for each in facts
-                    if each.place == name and isinstance(each.source, ast.Call)
-                }
-        return set()
 
     def is_summed(self, value: Value) -> bool:
         """Whether a value is a dict of which all entries, or those of some names, are added up."""
