@@ -41,12 +41,8 @@ def is_surely_with_graph(facts: FileFacts, node: ast.AST) -> bool:
 
     No block around it that is not known, no decorator, and nothing in the file that switches them by a statement.
     """
-    if facts.module is facts.scope_of(node) or _may_switch(facts.source.text):
+    if facts.module is facts.scope_of(node) or _may_switch(facts.source.text) or _is_in_unknown_block(facts, node):
         return False
-    for at in facts.above(node):
-        blocks = [each.context_expr for each in at.items] if isinstance(at, ast.With | ast.AsyncWith) else []
-        if not all(_last_name(each) in _LEAVES_THEM_ON for each in blocks):
-            return False
     scope: Scope | None = facts.scope_of(node)
     while scope is not None and scope is not facts.module:
         function = scope.node if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef) else None
@@ -58,18 +54,20 @@ def is_surely_with_graph(facts: FileFacts, node: ast.AST) -> bool:
 
 def may_be_without_graph(facts: FileFacts, node: ast.AST) -> bool:
     """Whether gradients may be off where a node runs: by a block or decorator of any kind, or by a statement."""
-    if _may_switch(facts.source.text):
+    if _may_switch(facts.source.text) or _is_in_unknown_block(facts, node):
         return True
-    for at in facts.above(node):
-        blocks = [each.context_expr for each in at.items] if isinstance(at, ast.With | ast.AsyncWith) else []
-        if not all(_last_name(each) in _LEAVES_THEM_ON for each in blocks):
-            return True
     scope: Scope | None = facts.scope_of(node)
     while scope is not None and scope is not facts.module:
         if any(_last_name(each) not in _LEAVES_FUNCTIONS for each in getattr(scope.node, "decorator_list", ())):
             return True
         scope = scope.parent
     return False
+
+
+def _is_in_unknown_block(facts: FileFacts, node: ast.AST) -> bool:
+    """Whether a block is around that may switch gradients: a context manager that is not known to leave them on."""
+    blocks = (at.items for at in facts.above(node) if isinstance(at, ast.With | ast.AsyncWith))
+    return any(_last_name(each.context_expr) not in _LEAVES_THEM_ON for items in blocks for each in items)
 
 
 def may_freeze(facts: FileFacts) -> bool:

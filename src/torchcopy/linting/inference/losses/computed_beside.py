@@ -63,7 +63,7 @@ def computed_beside(losses: Losses) -> set[Value]:
         for each in given
         if isinstance(each.source, ast.BinOp | ast.Call)
         and not losses.facts.is_without_graph(each.source)
-        and (not keeps_graph or is_kept_to_be_shown(losses, each))
+        and (not keeps_graph or _is_kept_to_be_shown(losses, each))
     }
 
 
@@ -106,7 +106,7 @@ def is_graph_for_another(losses: Losses) -> bool:
     return len(losses.backward_calls) > 1 or is_given_back or bool(scope.self_name)
 
 
-def is_kept_to_be_shown(losses: Losses, value: Value) -> bool:
+def _is_kept_to_be_shown(losses: Losses, value: Value) -> bool:
     """Whether what a value is kept in is read for its numbers alone."""
     keepers = {each.keeper.partition("[")[0] for each in losses.kept.values() if value in each.values}
     return all(is_only_shown(losses.facts, losses.scope, each) for each in keepers)

@@ -12,10 +12,9 @@ from ..nodes import arguments, called_name, keyword, path_of
 from ..summaries import matched_arguments
 from .hot_losses import called_function
 from .loss_flow import Losses, losses_of
-from .loss_names import calls_model
 from .loss_places import place_of
 from .loss_values import Part, Value
-from .model_outputs import is_no_output, is_of_another
+from .model_outputs import calls_module, is_no_output, is_of_another
 from .torch_losses import is_loss_of_torch
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ _OF_LOGITS = ("Bernoulli", "Categorical", "OneHotCategorical")
 """Distributions of one parameter, on which all that they give hangs."""
 _DISTRIBUTIONS = (*_OF_LOGITS, "Beta", "Independent", "Laplace", "LogNormal", "MultivariateNormal", "Normal")
 _OF_DISTRIBUTIONS = ("log_prob", "rsample")
-_TAKES_INDICES = ("max", "min", "topk", "sort", "kthvalue", "median", "mode", "cummax", "cummin")
+_TAKES_INDICES = ("max", "min", "topk", "sort", "kthvalue", "median")
 _GIVES_MANY = ("chunk", "split", "unbind", *_TAKES_INDICES)
 _SAME = ("values", "T", "mT", "real", "imag")
 _NO_PARTS = ("data", "grad", "grad_fn", "shape", "dtype", "device", "requires_grad", "ndim", "is_leaf", "indices")
@@ -191,7 +190,7 @@ class GraphSteps:
         if any(is_no_output(str(each)) or each in _NO_PARTS for each in part):
             return NOTHING
         if any(isinstance(each, ast.arg) or each.outside is not None for each in origins) or len(origins) != 1:
-            return origins if part == (0,) or not isinstance(part[-1], str) else NOTHING
+            return NOTHING if isinstance(part[-1], str) else origins
         return frozenset(
             dataclasses.replace(each, part=(*each.part, *part)) for each in origins if isinstance(each, Output)
         )
@@ -229,17 +228,16 @@ class GraphSteps:
         return NOTHING.union(*(self.of_node(each, reads) for each in given)) if is_of_torch else NOTHING
 
     def _of_distribution(self, name: str, of: ast.expr, reads: Iterable[Value]) -> Origins:
-        """What a density, a sample or an entropy hangs on: that of a normal one on its scale alone."""
+        """What a density, a sample or an entropy hangs on; that of a normal one hangs on its scale alone."""
         place = place_of(of)
         known = [each for each in reads if each.place == place] if place is not None else []
         made: list[tuple[ast.expr | None, Iterable[Value]]] = [
             (each.source, self.losses.reads.get(each, frozenset())) for each in known
         ] or [(of, reads)]
+        known_ones = _OF_LOGITS if name == "entropy" else _DISTRIBUTIONS
         ways = []
         for source, inside in made:
-            if not isinstance(source, ast.Call) or called_name(source) not in _DISTRIBUTIONS:
-                return NOTHING
-            if name == "entropy" and called_name(source) not in _OF_LOGITS:
+            if not isinstance(source, ast.Call) or called_name(source) not in known_ones:
                 return NOTHING
             ways.append(NOTHING.union(*(self.of_node(each, inside) for each in arguments(source))))
         return NOTHING.union(*ways) if all(ways) else NOTHING
@@ -291,7 +289,7 @@ def is_model_call(facts: FileFacts, call: ast.Call) -> bool:
     path = path_of(call.func) or ""
     if not path or path.rpartition(".")[2][:1].isupper() or is_of_another(path) or is_loss_of_torch(facts, call):
         return False
-    return calls_model(call) or facts.kind_of(call.func).name == "module"
+    return calls_module(facts, call)
 
 
 def _is_device(node: ast.expr) -> bool:

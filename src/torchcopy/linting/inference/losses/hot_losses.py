@@ -18,11 +18,11 @@ from .computed_beside import all_values, computed_alike, computed_beside
 from .differentiated import BACKWARDS
 from .lightning import TRAINING_STEP
 from .loss_flow import Losses, losses_of
-from .loss_names import calls_model, is_loss_of_part, is_one_loss, is_residual, mentions_loss
+from .loss_names import is_loss_of_part, is_one_loss, is_residual, mentions_loss
 from .loss_places import place_of
 from .loss_summands import is_detached, is_summand, may_hang
 from .loss_values import ANY, Part, Value
-from .model_outputs import hangs_on_model
+from .model_outputs import calls_module, hangs_on_model
 from .shown_tensors import is_shown
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _is_of_forward(facts: FileFacts, value: Value) -> bool:
         return False
     if class_of(facts, call.func) is not None:
         return False  # its `forward` is asked
-    return facts.kind_of(call.func).name == "module" or calls_model(call)
+    return calls_module(facts, call)
 
 
 def _other_methods(scope: Scope) -> list[Scope]:

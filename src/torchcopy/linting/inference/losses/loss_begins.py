@@ -119,7 +119,7 @@ def is_begun_empty(losses: Losses, root: str) -> bool:
     ) and not (scope.owns(root) and _is_emptied_by_methods(scope, root))
 
 
-def _mentions(node: ast.expr | None, place: str) -> bool:
+def _mentions(node: ast.AST | None, place: str) -> bool:
     return node is not None and any(path_of(inside) == place for inside in ast.walk(node))
 
 
@@ -131,14 +131,16 @@ def _is_first_value(facts: FileFacts, bound: Binding, root: str) -> bool:
 
 def _may_empty(facts: FileFacts, node: ast.AST, root: str) -> bool:
     """Whether something may be taken from a list: `del`, `losses[:] = []`, `clear()`, or by a called function."""
-    if isinstance(node, ast.Delete):
-        return any(path_of(inside) == root for inside in ast.walk(node))
-    if isinstance(node, ast.Subscript):
-        is_part = isinstance(node.slice, ast.Slice) and path_of(node.value) == root
-        return is_part and type(node.ctx) is ast.Store
-    if not isinstance(node, ast.Call) or path_of(method_call(node, "clear", "pop", "popleft")) == root:
-        return isinstance(node, ast.Call)
-    return any(path_of(each) == root for each in node.args) and facts.definition(node.func) is not None
+    match node:
+        case ast.Delete():
+            return _mentions(node, root)
+        case ast.Subscript(value=of, slice=ast.Slice(), ctx=ast.Store()):
+            return path_of(of) == root
+        case ast.Call(func=called, args=given):
+            is_taken_from = path_of(method_call(node, "clear", "pop", "popleft")) == root
+            is_given = any(path_of(each) == root for each in given)
+            return is_taken_from or (is_given and facts.definition(called) is not None)
+    return False
 
 
 def _is_emptied_by_methods(scope: Scope, root: str) -> bool:

@@ -13,11 +13,11 @@ from ..scopes import Scope
 from ..values.elements import container_of
 from .differentiated import differentiated_attributes
 from .entry_names import in_pairs, is_one_of, may_be_one_of, written_keys
-from .loss_names import calls_loss, calls_model, mentions_loss
+from .loss_names import calls_loss, mentions_loss
 from .loss_places import place_of
 from .loss_terms import detaches, reshaped, shown, summed_dict, summed_names, takes_log, terms
 from .loss_values import ANY, Value
-from .model_outputs import is_no_output
+from .model_outputs import calls_module, is_no_output
 from .read_as_numbers import is_read_as_numbers
 from .torch_losses import is_loss_of_torch
 
@@ -167,7 +167,7 @@ class LossSources(Flow[Value]):
             return False
         if value.part and is_no_output(value.name):
             return False
-        return calls_model(source) or self.facts.kind_of(source.func).name == "module"
+        return calls_module(self.facts, source)
 
     def part_of_call(self, place: str, at: ast.AST, value: ast.expr, facts: frozenset[Value]) -> Value | None:
         """`found[0]`, `found["loss"]` or `found.loss`, where `found` is what a call gave, or a part of it."""

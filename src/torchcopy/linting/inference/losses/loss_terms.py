@@ -36,7 +36,7 @@ _WEIGHT = re.compile(
 )
 _SORTS = ("topk", "sort", "max", "min", "kthvalue")
 _JOINS = ("stack", "cat")
-_LEAVES_GRAPH = ("detach", "item", "data", "numpy", "tolist")
+LEAVES_GRAPH = ("detach", "item", "data", "numpy", "tolist")
 _MOST_TERMS = 50  # nested operators: what has more is no loss
 
 
@@ -163,7 +163,7 @@ def detaches(node: ast.expr) -> bool:
     """Whether a value is detached, or made of something that is, so that it most likely has no graph."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div) and _counts(node.right):
         return detaches(node.left)
-    return any(isinstance(each, ast.Attribute) and each.attr in _LEAVES_GRAPH for each in _without_keys(node)) or (
+    return any(isinstance(each, ast.Attribute) and each.attr in LEAVES_GRAPH for each in _without_keys(node)) or (
         isinstance(node, ast.Call) and called_name(node) in ("float", "int", "np", "to_numpy", "tensor")
     )
 
@@ -182,7 +182,7 @@ def is_detached_itself(node: ast.expr) -> bool:
     for term in terms(node):
         at = term
         while isinstance(at, ast.Attribute | ast.Call | ast.Subscript):
-            if isinstance(at, ast.Attribute) and at.attr in _LEAVES_GRAPH:
+            if isinstance(at, ast.Attribute) and at.attr in LEAVES_GRAPH:
                 return True
             at = at.func if isinstance(at, ast.Call) else at.value
     return False

@@ -33,6 +33,11 @@ def is_of_another(path: str) -> bool:
     return _OF_OTHERS.search(path.lower()) is not None
 
 
+def calls_module(facts: FileFacts, call: ast.Call) -> bool:
+    """Whether what is called is a module, or named as a model."""
+    return calls_model(call) or facts.kind_of(call.func).name == "module"
+
+
 def hangs_on_model(facts: FileFacts, node: ast.expr, seen: set[str] | None = None) -> bool:
     """Whether an expression is computed from what a model gave that is trained, as far as it is written here.
 
@@ -74,4 +79,4 @@ def _name_of(node: ast.AST) -> str:
 def _gives_outputs(facts: FileFacts, call: ast.Call) -> bool:
     if is_of_another(path_of(call.func) or ""):
         return False
-    return called_name(call) == "log_prob" or calls_model(call) or facts.kind_of(call.func).name == "module"
+    return called_name(call) == "log_prob" or calls_module(facts, call)

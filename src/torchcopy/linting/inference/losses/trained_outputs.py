@@ -16,9 +16,9 @@ from .hot_losses import called_function
 from .loss_flow import Losses
 from .loss_names import calls_loss, mentions_loss
 from .loss_places import place_of
+from .loss_terms import LEAVES_GRAPH
 from .loss_values import Value
 
-_DETACHES = ("detach", "data", "item", "numpy", "tolist")
 _STEPS = ("log_prob", "rsample", "entropy", "scale", "sum", "kl_divergence", "binary_cross_entropy", "zip", "list")
 
 
@@ -72,7 +72,7 @@ class _Reading:
         waiting: list[ast.AST] = [node]
         while waiting:
             each = waiting.pop()
-            if isinstance(each, ast.Attribute) and each.attr in _DETACHES:
+            if isinstance(each, ast.Attribute) and each.attr in LEAVES_GRAPH:
                 continue
             place = place_of(each) if isinstance(each, ast.Name | ast.Attribute | ast.Subscript) else None
             if place is not None:
